@@ -1,0 +1,118 @@
+"""The Python interface: the daemon's answers without a daemon."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from claudemem_daemon.corridor import Corridor
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.hook import state_dir
+from claudemem_daemon.question import Question, Scope
+from claudemem_daemon.repository.resolver import Repositories
+from claudemem_daemon.selection.model import Observation
+from claudemem_daemon.settings.configuration import Configuration
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.trust import Trust
+
+
+def generate_context(
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    projects: Iterable[str] | None = None,
+    scope: Scope | None = None,
+    limit: int | None = None,
+    full: bool = False,
+    human: bool = False,
+) -> str:
+    """The text that a hook would put in front of a prompt in `cwd` (default: the current folder),
+    or for the named project keys. Empty when there is nothing to show.
+
+    Raises `claudemem_daemon.errors.ClaudememError` only for a question that makes no sense;
+    unreadable stores are named in the text.
+    """
+    question = _question(cwd, projects, scope=scope, limit=limit, full=full, human=human)
+    with open_corridor(os.environ) as corridor:
+        return corridor.context(question, _deadline(corridor, question)).context.text
+
+
+def query_observations(
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    projects: Iterable[str] | None = None,
+    scope: Scope | None = None,
+    limit: int | None = None,
+    types: Iterable[str] | None = None,
+    concepts: Iterable[str] | None = None,
+    platform_source: str | None = None,
+) -> tuple[Observation, ...]:
+    """The observations behind `generate_context`, newest first; epochs in milliseconds."""
+    question = _question(
+        cwd,
+        projects,
+        scope=scope,
+        limit=limit,
+        types=None if types is None else tuple(types),
+        concepts=None if concepts is None else tuple(concepts),
+        platform_source=platform_source,
+    )
+    with open_corridor(os.environ) as corridor:
+        return corridor.ask(question, _deadline(corridor, question)).selection.observations
+
+
+@contextmanager
+def open_corridor(environ: Mapping[str, str]) -> Iterator[Corridor]:
+    """A corridor for one process, with the same parts as the daemon's."""
+    corridor = build_corridor(environ)
+    try:
+        yield corridor
+    finally:
+        corridor.close()
+
+
+def build_corridor(environ: Mapping[str, str]) -> Corridor:
+    """Wire the parts; reads nothing yet and creates nothing."""
+    return Corridor(
+        Configuration(environ),
+        Repositories(environ.get("HOME")),
+        Trust(os.path.join(state_dir(environ), "trusted.json")),
+        StorePool(),
+    )
+
+
+def _deadline(corridor: Corridor, question: Question) -> Deadline:
+    return Deadline.after(corridor.configuration.snapshot(question).timeout_ms / 1000)
+
+
+def _question(
+    cwd: str | os.PathLike[str] | None,
+    projects: Iterable[str] | None,
+    *,
+    scope: Scope | None = None,
+    limit: int | None = None,
+    types: tuple[str, ...] | None = None,
+    concepts: tuple[str, ...] | None = None,
+    platform_source: str | None = None,
+    full: bool = False,
+    human: bool = False,
+) -> Question:
+    if cwd is not None and projects is not None:
+        raise InvalidRequest("give cwd or projects, not both")
+    if isinstance(projects, str):
+        raise InvalidRequest("projects is a list of project keys, not one text")
+    names = tuple(projects or ())
+    if projects is not None and not names:
+        raise InvalidRequest("projects is empty: name at least one project key, or give cwd")
+    return Question(
+        cwd=None if names else os.path.abspath(os.fsdecode(cwd) if cwd is not None else os.getcwd()),
+        projects=names,
+        scope=scope,
+        limit=limit,
+        types=types,
+        concepts=concepts,
+        platform_source=platform_source,
+        full=full,
+        human=human,
+    )

@@ -1,0 +1,25 @@
+"""The finished context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from claudemem_daemon.evidence import Evidence
+from claudemem_daemon.warning import AnswerWarning
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`text` is empty when there is nothing to say (limit 0, excluded project).
+
+    left_out: rows of the selection that the size budget dropped. trimmed: rows that kept their
+    line but lost detail. observations: rows whose line is in the text.
+    """
+
+    text: str
+    observations: int
+    left_out: int
+    trimmed: int
+    warnings: tuple[AnswerWarning, ...]
+    evidence: tuple[Evidence, ...] = ()
+    """The transcript, when the prior message was read from it."""

@@ -1,0 +1,153 @@
+"""The one way from a question to an answer.
+
+    question -> settings -> repository -> stores -> selection -> context
+
+Each step takes the values of the steps before and returns a new frozen one. The daemon, the command
+line without a daemon and the Python interface all walk here; `Corridor` only holds the four
+long-lived things that remember something between two questions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from claudemem_daemon.context.model import Context
+from claudemem_daemon.context.render import make_context
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.evidence import Evidence, unchanged
+from claudemem_daemon.question import Question
+from claudemem_daemon.repository.keys import named_keys, project_keys
+from claudemem_daemon.repository.model import ProjectKeys, Repository
+from claudemem_daemon.repository.resolver import Repositories
+from claudemem_daemon.selection.explain import Explanation, explain
+from claudemem_daemon.selection.model import Selection
+from claudemem_daemon.selection.select import select
+from claudemem_daemon.settings.configuration import Configuration
+from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.locate import locate
+from claudemem_daemon.stores.model import Located
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.trust import Trust
+from claudemem_daemon.warning import AnswerWarning
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The first three steps of one question: all that is known before a store is opened."""
+
+    question: Question
+    settings: Settings
+    repository: Repository | None
+    """None when the question named its projects."""
+    keys: ProjectKeys
+    located: Located
+
+    @property
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        repository = self.repository.warnings if self.repository is not None else ()
+        return (
+            *self.settings.warnings,
+            *repository,
+            *self.keys.warnings,
+            *self.located.warnings,
+        )
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        repository = self.repository.evidence if self.repository is not None else ()
+        return (*self.settings.evidence, *repository, *self.located.evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows for one question."""
+
+    way: Way
+    selection: Selection
+
+    @property
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        return (*self.way.warnings, *self.selection.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextAnswer:
+    """The rows for one question and the text made of them."""
+
+    answer: Answer
+    context: Context
+
+    @property
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        return (*self.answer.warnings, *self.context.warnings)
+
+
+class Corridor:
+    """What remembers between questions: settings last read, repositories seen, stores allowed,
+    connections open. Safe to walk from several threads at once."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        repositories: Repositories,
+        trust: Trust,
+        pool: StorePool,
+    ) -> None:
+        self.configuration = configuration
+        self.repositories = repositories
+        self.trust = trust
+        self.pool = pool
+
+    def way(self, question: Question) -> Way:
+        """Settings, repository, keys and stores for `question`; opens no store."""
+        settings = self.configuration.snapshot(question)
+        if question.projects:
+            repository = None
+            keys = named_keys(question.projects, settings)
+        else:
+            repository = self.repositories.resolve(question.cwd)
+            keys = project_keys(repository, settings)
+        located = locate(repository, keys, settings, question.env, self.trust)
+        return Way(question, settings, repository, keys, located)
+
+    def ask(self, question: Question, deadline: Deadline) -> Answer:
+        """The rows, inside the deadline; what could not be read in time is a warning."""
+        way = self.way(question)
+        selection = select(question, way.settings, way.keys, way.located, self.pool, deadline)
+        return Answer(way, selection)
+
+    def context(self, question: Question, deadline: Deadline) -> ContextAnswer:
+        """The rows and their text."""
+        answer = self.ask(question, deadline)
+        return ContextAnswer(answer, self.render(answer))
+
+    def render(self, answer: Answer) -> Context:
+        """The text for rows that were already selected."""
+        way = answer.way
+        return make_context(
+            way.question, way.settings, way.keys, answer.selection, warnings=answer.warnings
+        )
+
+    def explain(
+        self, question: Question, deadline: Deadline, observation: int | None = None
+    ) -> Explanation:
+        """Why these rows: counts at each filter, the SQL and its plan, one row's fate."""
+        way = self.way(question)
+        return explain(
+            question, way.settings, way.keys, way.located, self.pool, deadline, observation
+        )
+
+    def stands(self, answer: Answer, context: Context | None = None) -> bool:
+        """Whether the same question would be answered the same again: a stat for each file it was
+        read from and a glance at each store, no query."""
+        extra = context.evidence if context is not None else ()
+        return (
+            answer.selection.complete
+            and self.configuration.current(answer.way.settings)
+            and unchanged(answer.way.evidence)
+            and unchanged(extra)
+            and self.pool.unchanged(answer.selection.states)
+        )
+
+    def close(self) -> None:
+        self.pool.close()

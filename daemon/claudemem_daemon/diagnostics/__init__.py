@@ -1,0 +1,1 @@
+"""status and doctor: how it is, and what to do about it."""

@@ -1,0 +1,55 @@
+"""What an answer was read from, so that a glance tells whether it still stands.
+
+A value read from files carries the `Evidence` of each of them: also of files that were looked for
+and not there, for their appearance changes the answer as well.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+State = tuple[int, int, int, int, int, int]
+"""device, inode, mode, size, mtime in ns, ctime in ns."""
+
+RACY_NS = 50_000_000
+"""A file changed this shortly before we looked could change again within the same clock tick of
+the file system and look the same; such a look proves nothing later on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The state of one path when it was looked at; `state` is None where nothing was there."""
+
+    path: str
+    state: State | None
+    racy: bool = False
+
+
+def look(path: str) -> Evidence:
+    """One stat; no error for what is missing, unreadable, or not a possible path at all."""
+    state = _state(path)
+    racy = state is not None and abs(time.time_ns() - state[5]) < RACY_NS
+    return Evidence(path, state, racy)
+
+
+def unchanged(evidence: Iterable[Evidence]) -> bool:
+    """Whether every path is still what it was; one stat each, stops at the first that is not."""
+    return all(not one.racy and _state(one.path) == one.state for one in evidence)
+
+
+def _state(path: str) -> State | None:
+    try:
+        seen = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (
+        seen.st_dev,
+        seen.st_ino,
+        seen.st_mode,
+        seen.st_size,
+        seen.st_mtime_ns,
+        seen.st_ctime_ns,
+    )

@@ -1,0 +1,42 @@
+"""What is asked: the first value of the corridor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Scope = Literal["all", "parent", "self"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request for memory, from a hook, from curl, from the command line or from Python.
+
+    cwd             absolute directory, `os.fsdecode` form (surrogate escapes for odd bytes), or
+                    None when `projects` names the keys directly
+    projects        project keys asked for by name; empty when `cwd` decides
+    env             the caller's `CLAUDE_MEM_*` variables, the strongest source of settings
+    scope, limit, types, concepts
+                    override the setting of that name for this question; None = the setting
+    platform_source only rows of sessions of this assistant; None = all
+    full            no limit, every row in full, no size cap (`full=true` of the inject route)
+    human           for a person's terminal (colours) instead of for a model
+    session_id      the assistant's session, whose own rows are no news to it
+    transcript_path the assistant's transcript of this session, for the prior message
+    since           store path -> highest observation id already delivered; only newer rows count
+    """
+
+    cwd: str | None
+    projects: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    scope: Scope | None = None
+    limit: int | None = None
+    types: tuple[str, ...] | None = None
+    concepts: tuple[str, ...] | None = None
+    platform_source: str | None = None
+    full: bool = False
+    human: bool = False
+    session_id: str | None = None
+    transcript_path: str | None = None
+    since: Mapping[str, int] | None = None

@@ -1,0 +1,1 @@
+"""From a working directory to its repository, its worktrees and the keys that name their rows."""

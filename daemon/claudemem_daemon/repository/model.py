@@ -1,0 +1,104 @@
+"""A repository as git's own files describe it, and the project keys that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from claudemem_daemon.evidence import Evidence
+from claudemem_daemon.warning import AnswerWarning
+
+Kind = Literal["plain", "bare", "dot_bare", "separate", "submodule", "none"]
+WorktreeState = Literal["ok", "missing", "unreachable"]
+Role = Literal["main", "worktree", "removed", "alias"]
+Match = Literal["exact", "prefix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """One checkout: the main one or a linked one. Paths are absolute, in `os.fsdecode` form."""
+
+    path: str
+    name: str
+    """The folder's name, by which claude-mem keys its rows."""
+    admin_id: str | None
+    """Folder below `<common dir>/worktrees`; None for the main checkout."""
+    branch: str | None
+    """Short branch name; None when detached or unborn HEAD cannot be read."""
+    head: str | None
+    """Object id, where HEAD or a loose/packed ref tells it."""
+    detached: bool
+    locked: str | None
+    """The reason, possibly empty; None = not locked."""
+    state: WorktreeState
+    """missing: nothing at that path (git calls it prunable); unreachable: a path of another
+    system or one we may not read."""
+    main: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What a working directory belongs to; `kind` "none" is a folder outside any repository."""
+
+    kind: Kind
+    cwd: str
+    name: str
+    """P of the contract: names the rows of the main checkout."""
+    top: str | None
+    """Root of the checkout that holds `cwd`; None in a bare repository or outside any."""
+    common_dir: str | None
+    main: Worktree | None
+    """None for a bare repository, and where the main checkout cannot be told."""
+    worktrees: tuple[Worktree, ...]
+    """Linked worktrees, in the order of `git worktree list`."""
+    current: Worktree | None
+    """The one of `main` and `worktrees` that holds `cwd`."""
+    fallback_names: tuple[str, ...]
+    """Other names this repository's rows may carry: the name of a separate git dir, the last part
+    of a symbolic link through which `cwd` came."""
+    superproject: Repository | None
+    """For a submodule: the repository around it, whose memory comes after its own."""
+    resolved_by: str
+    """One line: how it was found, for `explain` and `worktrees`."""
+    warnings: tuple[AnswerWarning, ...]
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def checkouts(self) -> tuple[Worktree, ...]:
+        """The main checkout, if known, then the linked worktrees."""
+        return (self.main, *self.worktrees) if self.main is not None else self.worktrees
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectKey:
+    """One way to name rows of this repository in a store.
+
+    key     the project column's text, or with match "prefix" what it must start with (`P/`);
+            comparison is exact bytes, never LIKE, never case-folded
+    role    whose rows: the main checkout's, a live worktree's, removed worktrees', an alias's
+    path    the checkout it stands for, None for removed ones and aliases
+    rule    one line for `worktrees` and `explain`: why this key is asked for
+    bare    a worktree's folder name alone (W): admitted only in a store where no other
+            repository's `X/W` is seen
+    """
+
+    key: str
+    match: Match
+    role: Role
+    path: str | None
+    rule: str
+    bare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectKeys:
+    """All keys of one question, and the keys whose rows must not be shown even if a prefix
+    matches (excluded checkouts)."""
+
+    keys: tuple[ProjectKey, ...]
+    excluded: tuple[str, ...]
+    name: str
+    """What the header calls this project."""
+    checkouts: tuple[str, ...]
+    """Paths of this repository's checkouts, for path evidence."""
+    warnings: tuple[AnswerWarning, ...]

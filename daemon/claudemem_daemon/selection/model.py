@@ -1,0 +1,107 @@
+"""The rows of one answer and the account of how they were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from claudemem_daemon.question import Scope
+from claudemem_daemon.repository.model import Role
+from claudemem_daemon.settings.model import Source
+from claudemem_daemon.stores.model import StoreReport, StoreState
+from claudemem_daemon.warning import AnswerWarning
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One row, as the contract shows it. Lists hold text only; a bare string counts as one item.
+
+    `created_at_epoch` is in milliseconds, None where the row has no usable time; such rows come
+    last. `key` is the project key that admitted the row (differs from `project` when it was merged
+    into another or found by a prefix).
+    """
+
+    id: int
+    project: str
+    store: str
+    type: str
+    title: str
+    subtitle: str
+    narrative: str
+    facts: tuple[str, ...]
+    concepts: tuple[str, ...]
+    files_read: tuple[str, ...]
+    files_modified: tuple[str, ...]
+    created_at: str
+    created_at_epoch: int | None
+    discovery_tokens: int
+    memory_session_id: str
+    platform_source: str | None
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One session summary; texts may be empty."""
+
+    id: int
+    project: str
+    store: str
+    request: str
+    investigated: str
+    learned: str
+    completed: str
+    next_steps: str
+    notes: str
+    created_at: str
+    created_at_epoch: int | None
+    memory_session_id: str
+    platform_source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectReport:
+    """One key that was asked for: whose it is, where it was looked for, how many rows of this
+    answer carry it. A prefix key appears as the concrete keys found under it (role "removed"),
+    or not at all when it found none."""
+
+    key: str
+    path: str | None
+    role: Role
+    stores: tuple[str, ...]
+    observations: int
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What was filtered by, and where each value came from (contract key -> source)."""
+
+    types: tuple[str, ...]
+    concepts: tuple[str, ...]
+    limit: int
+    scope: Scope
+    platform_source: str | None
+    sources: Mapping[str, Source]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The one limited list, newest first, and what a reader must know about it.
+
+    rows_exist: at least one row carries one of the keys, whatever the filters say (tells "no
+    memory" from "all filtered out"). complete: no deadline cut a query short. high_water: store
+    path -> highest observation id at the time, for later news.
+    """
+
+    observations: tuple[Observation, ...]
+    summaries: tuple[Summary, ...]
+    projects: tuple[ProjectReport, ...]
+    stores: tuple[StoreReport, ...]
+    filters: Filters
+    rows_exist: bool
+    duplicates: int
+    complete: bool
+    high_water: Mapping[str, int]
+    warnings: tuple[AnswerWarning, ...]
+    states: tuple[StoreState, ...]

@@ -1,0 +1,1 @@
+"""HTTP over the Unix socket: app and routes, hook platforms, lifecycle."""

@@ -1,0 +1,1 @@
+"""systemd and launchd: what is written, started and removed."""

@@ -1,0 +1,1 @@
+"""Strangers' SQLite files: located, trusted, opened read-only, their schema known."""
