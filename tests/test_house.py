@@ -1,0 +1,102 @@
+"""The house keeps its walls: who may import what, and how a request may walk."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import claudemem_daemon
+
+PACKAGE = Path(claudemem_daemon.__file__).parent
+MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
+
+CORRIDOR = ("settings", "repository", "stores", "selection", "context")
+"""Top to bottom. A room may use the values of rooms above it, never anything of one below."""
+
+
+def imports(path: Path, *, top_level: bool = False) -> set[str]:
+    """Dotted names that a module imports; with `top_level` only those its import runs."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if top_level else list(ast.walk(tree))
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: imports are absolute here"
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize(
+    ("library", "rooms"),
+    [
+        ("apsw", {"stores"}),
+        ("watchdog", {"settings", "server"}),
+        ("starlette", {"server"}),
+        ("uvicorn", {"server"}),
+        ("httptools", {"server"}),
+        ("click", {"cli"}),
+        ("sqlite3", {"demo"}),
+    ],
+)
+def test_a_library_has_its_room(library: str, rooms: set[str]) -> None:
+    users = {
+        room(path)
+        for path in MODULES
+        if any(name == library or name.startswith(library + ".") for name in imports(path))
+    }
+    assert users <= rooms
+
+
+@pytest.mark.parametrize("name", CORRIDOR)
+def test_no_room_reaches_down_the_corridor(name: str) -> None:
+    below = {
+        *CORRIDOR[CORRIDOR.index(name) + 1 :],
+        "server",
+        "cli",
+        "corridor",
+        "api",
+        "diagnostics",
+    }
+    for path in (PACKAGE / name).rglob("*.py"):
+        reached = {
+            dotted.split(".")[1]
+            for dotted in imports(path)
+            if dotted.startswith("claudemem_daemon.")
+        }
+        assert not reached & below, f"{path.relative_to(PACKAGE)} reaches {reached & below}"
+
+
+def test_the_fast_door_imports_nothing_of_the_package_at_its_top() -> None:
+    assert not {
+        name for name in imports(PACKAGE / "hook.py", top_level=True) if "claudemem" in name
+    }
+
+
+def test_every_module_can_be_imported_first() -> None:
+    """A circular import shows only from one side; so each module is once the first."""
+    names = [
+        ".".join(
+            ("claudemem_daemon", *path.relative_to(PACKAGE).with_suffix("").parts)
+        ).removesuffix(".__init__")
+        for path in MODULES
+        if path.name != "__main__.py"
+    ]
+    script = (
+        "import importlib, sys\n"
+        f"for name in {names!r}:\n"
+        "    for known in [m for m in sys.modules if m.split('.')[0] == 'claudemem_daemon']:\n"
+        "        del sys.modules[known]\n"
+        "    importlib.import_module(name)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=150)
