@@ -73,17 +73,21 @@ def schema_sql(generation: Generation = "13.25.3", *, indexes: bool = True) -> t
     platform = " platform_source TEXT NOT NULL DEFAULT 'claude'," if new else ""
     cascade = "ON DELETE CASCADE" + ("" if generation == "7.4.5" else " ON UPDATE CASCADE")
     tables = (
-        "CREATE TABLE schema_versions (id INTEGER PRIMARY KEY, version INTEGER UNIQUE NOT NULL,"
-        " applied_at TEXT NOT NULL)",
-        f"CREATE TABLE sdk_sessions (id INTEGER PRIMARY KEY AUTOINCREMENT,"
-        f" {content} TEXT {'' if new else 'UNIQUE '}NOT NULL, {session} TEXT UNIQUE,"
-        " project TEXT NOT NULL,"
-        f"{platform}"
-        " user_prompt TEXT, started_at TEXT NOT NULL, started_at_epoch INTEGER NOT NULL,"
-        " completed_at TEXT, completed_at_epoch INTEGER,"
-        " status TEXT CHECK(status IN ('active', 'completed', 'failed')) NOT NULL DEFAULT 'active',"
-        " worker_port INTEGER, prompt_counter INTEGER DEFAULT 0"
-        f"{', custom_title TEXT, observed_model TEXT, observed_billing TEXT' if new else ''})",
+        (
+            "CREATE TABLE schema_versions (id INTEGER PRIMARY KEY, version INTEGER UNIQUE NOT NULL,"
+            " applied_at TEXT NOT NULL)"
+        ),
+        (
+            f"CREATE TABLE sdk_sessions (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+            f" {content} TEXT {'' if new else 'UNIQUE '}NOT NULL, {session} TEXT UNIQUE,"
+            " project TEXT NOT NULL,"
+            f"{platform}"
+            " user_prompt TEXT, started_at TEXT NOT NULL, started_at_epoch INTEGER NOT NULL,"
+            " completed_at TEXT, completed_at_epoch INTEGER,"
+            " status TEXT CHECK(status IN ('active', 'completed', 'failed')) NOT NULL DEFAULT 'active',"
+            " worker_port INTEGER, prompt_counter INTEGER DEFAULT 0"
+            f"{', custom_title TEXT, observed_model TEXT, observed_billing TEXT' if new else ''})"
+        ),
         f"CREATE TABLE observations (id INTEGER PRIMARY KEY AUTOINCREMENT,"
         f" {session} TEXT NOT NULL, project TEXT NOT NULL, text TEXT,"
         f" type TEXT NOT NULL {_TYPES_7 if generation == '7.4.5' else ''},"
@@ -104,10 +108,12 @@ def schema_sql(generation: Generation = "13.25.3", *, indexes: bool = True) -> t
         " created_at_epoch INTEGER NOT NULL, discovery_tokens INTEGER DEFAULT 0"
         + (f", merged_into_project TEXT, {_SYNC}" if new else "")
         + f", FOREIGN KEY({session}) REFERENCES sdk_sessions({session}) {cascade})",
-        f"CREATE TABLE pending_messages (id INTEGER PRIMARY KEY AUTOINCREMENT,"
-        f" session_db_id INTEGER NOT NULL, {content} TEXT NOT NULL, message_type TEXT NOT NULL,"
-        " tool_name TEXT, tool_input TEXT, tool_response TEXT, cwd TEXT,"
-        " status TEXT NOT NULL DEFAULT 'pending', created_at_epoch INTEGER NOT NULL)",
+        (
+            f"CREATE TABLE pending_messages (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+            f" session_db_id INTEGER NOT NULL, {content} TEXT NOT NULL, message_type TEXT NOT NULL,"
+            " tool_name TEXT, tool_input TEXT, tool_response TEXT, cwd TEXT,"
+            " status TEXT NOT NULL DEFAULT 'pending', created_at_epoch INTEGER NOT NULL)"
+        ),
     )
     return (*tables, *(_index_sql(generation) if indexes else ()))
 
@@ -140,13 +146,19 @@ def _index_sql(generation: Generation) -> tuple[str, ...]:
         "CREATE INDEX idx_summaries_merged_into ON session_summaries(merged_into_project)",
         "CREATE INDEX idx_observations_agent_type ON observations(agent_type)",
         "CREATE INDEX idx_observations_agent_id ON observations(agent_id)",
-        "CREATE UNIQUE INDEX ux_observations_session_hash"
-        " ON observations(memory_session_id, content_hash)",
-        "CREATE UNIQUE INDEX ux_sdk_sessions_platform_content"
-        " ON sdk_sessions(platform_source, content_session_id)",
+        (
+            "CREATE UNIQUE INDEX ux_observations_session_hash"
+            " ON observations(memory_session_id, content_hash)"
+        ),
+        (
+            "CREATE UNIQUE INDEX ux_sdk_sessions_platform_content"
+            " ON sdk_sessions(platform_source, content_session_id)"
+        ),
         "CREATE INDEX idx_observations_unsynced ON observations(id) WHERE synced_at IS NULL",
-        "CREATE INDEX idx_session_summaries_unsynced ON session_summaries(id)"
-        " WHERE synced_at IS NULL",
+        (
+            "CREATE INDEX idx_session_summaries_unsynced ON session_summaries(id)"
+            " WHERE synced_at IS NULL"
+        ),
         f"CREATE UNIQUE INDEX ux_observations_origin ON observations{origin}",
         f"CREATE UNIQUE INDEX ux_session_summaries_origin ON session_summaries{origin}",
     )
