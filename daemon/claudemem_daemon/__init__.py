@@ -7,7 +7,8 @@ imports this package on the way to a prompt and must not pay for them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False
+"""As in `typing`, which the way to a hook cannot afford to import."""
 
 __version__ = "0.1.0"
 
@@ -15,6 +16,8 @@ PROTOCOL = 1
 """The number of the interface on the socket; a change of it is a breaking change."""
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from claudemem_daemon.api import generate_context, query_observations
 
 __all__ = ["PROTOCOL", "__version__", "generate_context", "query_observations"]

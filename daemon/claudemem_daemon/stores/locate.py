@@ -1,0 +1,189 @@
+"""Which store files one question is answered from, and which of them must wait."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.repository.model import ProjectKeys, Repository
+from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
+from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
+from claudemem_daemon.stores.trust import Trust
+from claudemem_daemon.warning import AnswerWarning
+
+
+def locate(
+    repository: Repository | None,
+    keys: ProjectKeys,
+    settings: Settings,
+    caller_env: Mapping[str, str],
+    trust: Trust,
+) -> Located:
+    """All stores of these keys together, each file once; opens none of them.
+
+    In this order: what CLAUDE_MEM_DAEMON_STORES maps to a checkout of the repository or to `*`,
+    what the checkouts name themselves, the shared store. The checkouts' own need an `allow` first,
+    unless the user named the same file as well. A caller's CLAUDE_MEM_DATA_DIR that a checkout
+    named is the checkout's: assistants put a project's `env` into their hooks' environment, so it
+    would otherwise get around `allow`.
+    """
+    checkouts = _checkouts(repository, keys)
+    search = _Search(trust)
+    search.evidence.extend(trust.evidence)
+    named = _named(search, checkouts, _near(repository, checkouts))
+    by_checkout = "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
+    for rule, value in _mapped(checkouts, settings):
+        search.add(store_file(value), rule, explicit=True, trusted=not by_checkout)
+    shared = os.path.join(settings.data_dir, STORE_NAME)
+    # Looked at before the checkouts' own, listed after them: a file that is both is the user's.
+    if not by_checkout:
+        search.claim(shared)
+    for one in named:
+        if one.path is None:
+            search.warn_relative(one)
+        else:
+            search.add(one.path, one.rule, explicit=False, trusted=False)
+    search.add(shared, "shared store", explicit=False, trusted=not by_checkout, quiet=True)
+    return Located(
+        tuple(search.stores),
+        tuple(search.refused),
+        (*trust.warnings, *search.warnings),
+        tuple(search.evidence),
+    )
+
+
+def checkout_stores(checkout: str, trust: Trust) -> tuple[str, ...]:
+    """Paths of the stores that this checkout names and that exist: what `allow` is about."""
+    named, _ = trust.checkouts.named(checkout)
+    return tuple(dict.fromkeys(one.path for one in named if one.path and os.path.isfile(one.path)))
+
+
+@dataclass(slots=True)
+class _Search:
+    trust: Trust
+    stores: list[StoreRef] = field(default_factory=list)
+    refused: list[StoreReport] = field(default_factory=list)
+    warnings: list[AnswerWarning] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+    _missing: set[str] = field(default_factory=set)
+    _users: set[tuple[int, int]] = field(default_factory=set)
+
+    def claim(self, path: str) -> None:
+        """The user's own store: no checkout's word about it makes it wait."""
+        state = look(path).state
+        if state is not None:
+            self._users.add((state[0], state[1]))
+
+    def add(
+        self, path: str, rule: str, *, explicit: bool, trusted: bool, quiet: bool = False
+    ) -> None:
+        """Take the store at `path`, or say why not."""
+        seen = look(path)
+        if seen.state is None:
+            self._not_there(seen, rule, explicit=explicit, quiet=quiet)
+            return
+        identity = (seen.state[0], seen.state[1])
+        if identity in self._seen or (not quiet and identity in self._users):
+            return
+        self._seen.add(identity)
+        if trusted or identity in self._users or self.trust.allowed(path):
+            self.stores.append(StoreRef(path, rule))
+            return
+        self.evidence.append(seen)
+        message = (
+            f"{path} waits: {rule}, and a checkout's own store is read only after"
+            f" `claudemem-daemon allow {quoted(path)}`"
+        )
+        self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
+        self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
+
+    def _not_there(self, seen: Evidence, rule: str, *, explicit: bool, quiet: bool) -> None:
+        if seen.path in self._missing:
+            return
+        self._missing.add(seen.path)
+        self.evidence.append(seen)
+        if quiet:
+            return
+        message = f"{seen.path}: no store there ({rule})"
+        self.refused.append(StoreReport(seen.path, False, message, None, rule, "missing"))
+        if explicit:
+            self.warnings.append(AnswerWarning("store_missing", message, path=seen.path))
+
+    def warn_relative(self, one: Named) -> None:
+        message = f"{one.file}: CLAUDE_MEM_DATA_DIR {one.value!r} is ignored: not an absolute path"
+        self.warnings.append(AnswerWarning("store_path_relative", message, path=one.file))
+
+
+def quoted(path: str) -> str:
+    """The path as a shell takes it back, odd bytes included."""
+    if path.isprintable() and not set(path) & set(" '\"\\$`!*?[](){}<>|&;#~\t\n"):
+        return path
+    if path.isprintable():
+        return "'" + path.replace("'", "'\\''") + "'"
+    body = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}"
+        for byte in os.fsencode(path)
+    )
+    return f"$'{body}'"
+
+
+def _checkouts(repository: Repository | None, keys: ProjectKeys) -> tuple[str, ...]:
+    """Paths whose stores count: not those of excluded checkouts, which `keys` has left out."""
+    if keys.checkouts or repository is None or not keys.keys:
+        return keys.checkouts
+    return (repository.top or repository.cwd,) if repository.kind == "none" else ()
+
+
+def _near(repository: Repository | None, checkouts: Sequence[str]) -> frozenset[str]:
+    if repository is None:
+        return frozenset(checkouts)
+    near = [one.path for one in (repository.main, repository.current) if one is not None]
+    return frozenset((*near, repository.top or repository.cwd))
+
+
+def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> list[Named]:
+    """What the checkouts name. That a file is missing is evidence only for the main checkout and
+    the current one: a sibling's new store changes no answer before it is allowed, and trusted.json
+    is evidence; so a thousand worktrees cost a warm answer nothing."""
+    allowed = {entry.path for entry in search.trust.entries()}
+    named: list[Named] = []
+    for checkout in checkouts:
+        stores, evidence = search.trust.checkouts.named(checkout)
+        named.extend(stores)
+        search.evidence.extend(
+            one
+            for one in evidence
+            if one.path.endswith(".json")
+            and one.state is not None
+            or checkout in near
+            and one.state is None
+        )
+        for path in allowed:
+            if path.startswith(checkout + "/") and not os.path.exists(path):
+                search.evidence.append(look(path))
+    return named
+
+
+def _theirs(data_dir: str, named: Sequence[Named]) -> bool:
+    """Whether a checkout's own file names this data dir."""
+    store = os.path.realpath(os.path.join(data_dir, STORE_NAME))
+    return any(one.path is not None and os.path.realpath(one.path) == store for one in named)
+
+
+def _mapped(checkouts: Sequence[str], settings: Settings) -> list[tuple[str, str]]:
+    """(rule, value) for each store that the setting maps to one of the checkouts."""
+    found: list[tuple[str, str]] = []
+    everywhere: list[tuple[str, str]] = []
+    for pattern, values in settings.stores.items():
+        if pattern == "*":
+            everywhere += [("CLAUDE_MEM_DAEMON_STORES, key *", value) for value in values]
+            continue
+        glob = pattern.rstrip("/") or "/"
+        if any(fnmatch.fnmatchcase(checkout.rstrip("/") or "/", glob) for checkout in checkouts):
+            found += [(f"CLAUDE_MEM_DAEMON_STORES, key {pattern}", value) for value in values]
+    return found + everywhere

@@ -1,0 +1,207 @@
+"""What the cells of a row mean, whatever type a stranger put into them. Pure; never raises.
+
+SQLite columns hold any type whatever they declare, and claude-mem's releases wrote lists as JSON,
+as plain text, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+Cell: TypeAlias = str | bytes | int | float | None
+"""What SQLite can hand out."""
+
+OBSERVATION_CELLS: Final = (
+    "type",
+    "title",
+    "subtitle",
+    "narrative",
+    "text",
+    "facts",
+    "concepts",
+    "files_read",
+    "files_modified",
+    "created_at",
+    "discovery_tokens",
+)
+SUMMARY_CELLS: Final = (
+    "request",
+    "investigated",
+    "learned",
+    "completed",
+    "next_steps",
+    "notes",
+    "created_at",
+)
+
+_TINY: Final = 10**8
+_SECONDS: Final = 10**11
+_MILLISECONDS: Final = 10**14
+_MICROSECONDS: Final = 10**17
+_TWO_DAYS_MS: Final = 2 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One chosen row as it lies in its store: `cells` in the order of OBSERVATION_CELLS or
+    SUMMARY_CELLS, undecoded; `epoch` in milliseconds or None."""
+
+    id: int
+    project: str
+    merged: str | None
+    epoch: int | None
+    session: str
+    platform: str | None
+    origin: tuple[str, str] | None
+    """(origin_device_id, origin_local_id) of a row that came from another device."""
+    cells: tuple[Cell, ...]
+
+
+def text(value: Cell) -> str:
+    """A cell as text: numbers in digits, bytes as far as they are UTF-8, NULL as nothing.
+
+    Lone surrogates and NUL cannot go through a socket or a terminal whole: U+FFFD stands for them.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        if value.isascii():
+            return value.replace("\0", "\ufffd") if "\0" in value else value
+        return (
+            value.encode("utf-8", "surrogatepass")
+            .decode("utf-8", "replace")
+            .replace("\0", "\ufffd")
+        )
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace").replace("\0", "\ufffd")
+    return str(value)
+
+
+def text_list(value: Cell) -> tuple[str, ...]:
+    """A cell as a list of texts: a JSON array, its members as text; anything else that holds text
+    is one item, be it a bare string or a JSON string. Blank items are no items."""
+    if value is None:
+        return ()
+    plain = text(value)
+    if not plain.strip():
+        return ()
+    try:
+        parsed: Any = json.loads(plain)
+    except (ValueError, RecursionError):
+        return (plain,)
+    if isinstance(parsed, list):
+        members = (_member(member) for member in parsed)
+    elif isinstance(parsed, str):
+        members = iter((text(parsed),))
+    elif parsed is None or isinstance(parsed, dict):
+        members = iter(() if not parsed else (plain,))
+    else:
+        members = iter((plain,))
+    return tuple(member for member in members if member.strip())
+
+
+def _member(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return text(value)
+    try:
+        return text(json.dumps(value, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def concept_list(value: Cell) -> tuple[str, ...]:
+    """The concepts of a row, as the query sees them: text members of a JSON array, or one JSON
+    string. What is no valid JSON has none."""
+    if not isinstance(value, str):
+        return ()
+    try:
+        parsed: Any = json.loads(value)
+    except (ValueError, RecursionError):
+        return ()
+    members = [parsed] if isinstance(parsed, str) else parsed
+    if not isinstance(members, list):
+        return ()
+    return tuple(text(member) for member in members if isinstance(member, str))
+
+
+def whole_number(value: Cell) -> int:
+    """A cell as a count; what is no number counts nothing."""
+    number = _number(value)
+    return 0 if number is None else int(number)
+
+
+def epoch_ms(value: Cell, created_at: Cell = None) -> int | None:
+    """A time in milliseconds since 1970, or None where the cell has no usable time.
+
+    claude-mem writes milliseconds; seconds and microseconds by other hands are told by their
+    magnitude, which fits every year from 1973 to 5138. Where `created_at` (ISO text) says the same
+    as one reading of the number, it decides. Zero, negative numbers and text without a number are
+    no time.
+    """
+    number = _number(value)
+    if number is None or number <= 0:
+        return None
+    if _SECONDS <= number < _MILLISECONDS or number < _TINY:
+        return int(number)
+    if number >= _MILLISECONDS * 10**6:
+        return None
+    written = iso_ms(created_at)
+    if written is not None and abs(number - written) < _TWO_DAYS_MS:
+        return int(number)
+    if number < _SECONDS:
+        return int(number * 1000)
+    if number < _MICROSECONDS:
+        return int(number) // 1000
+    return int(number) // 1_000_000
+
+
+def iso_ms(value: Cell) -> int | None:
+    """ISO 8601 text as milliseconds, or None; without a zone it is UTC."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(value: Cell) -> float | int | None:
+    if isinstance(value, str):
+        if len(value) > 32:
+            return None
+        try:
+            value = int(value)
+        except ValueError:
+            try:
+                value = float(value)
+            except ValueError:
+                return None
+    if not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not abs(value) < 1e300:  # infinities and NaN too
+        return None
+    return value
+
+
+def content_key(row: Row) -> tuple[Cell, ...] | None:
+    """What makes two rows of the same time copies of each other; None for a row without content,
+    which is nobody's copy. A row without a usable time is told by its `created_at`."""
+    content = (*row.cells[1:6],) if len(row.cells) == len(OBSERVATION_CELLS) else row.cells[:6]
+    if not any(content):
+        return None
+    if len(row.cells) == len(OBSERVATION_CELLS):
+        created = row.cells[9]
+        kind = row.cells[0]
+    else:
+        created = row.cells[6]
+        kind = None
+    when: Cell = row.epoch if row.epoch is not None else text(created)
+    return (row.project, when, kind, *content)

@@ -1,0 +1,207 @@
+"""Which stores named by a checkout the user has allowed.
+
+A cloned repository can name a store in its own files, and what is in a store ends in front of a
+prompt. So such a store waits until `claudemem-daemon allow` names it, as direnv does with `.envrc`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.stores.checkout import CheckoutFiles
+from claudemem_daemon.warning import AnswerWarning
+
+
+@dataclass(frozen=True, slots=True)
+class TrustEntry:
+    """One allowed store: the file it was when it was allowed, not just its name."""
+
+    path: str
+    """With symbolic links resolved."""
+    uid: int
+    device: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    evidence: Evidence
+    entries: Mapping[str, TrustEntry]
+    warnings: tuple[AnswerWarning, ...]
+
+
+class Trust:
+    """The file `trusted.json` of our own state folder, read again whenever it changed.
+
+    A store is allowed while it is the same file of the same owner: one that was replaced needs a
+    new `allow`. SQLite's own work, WAL or VACUUM, keeps the file. Only `allow` and `deny` write.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.checkouts = CheckoutFiles()
+        """What checkouts name in their own files; remembered here, where it is judged."""
+        self._known: _Known | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        return (self._read().evidence,)
+
+    @property
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        """One warning when trusted.json cannot be used; then nothing is allowed."""
+        return self._read().warnings
+
+    def entries(self) -> tuple[TrustEntry, ...]:
+        return tuple(self._read().entries.values())
+
+    def allowed(self, store_path: str) -> bool:
+        """Whether this very file was allowed; False for what is missing or was replaced."""
+        entries = self._read().entries
+        if not entries:
+            return False
+        try:
+            real = os.path.realpath(store_path)
+            entry = entries.get(real)
+            return entry is not None and entry == _entry(real)
+        except (OSError, ValueError):
+            return False
+
+    def allow(self, store_path: str) -> TrustEntry:
+        """Remember the file as it is now.
+
+        Raises `StoreError` when there is no such file or it is no regular file.
+        """
+        try:
+            real = os.path.realpath(store_path)
+            mode = os.stat(real).st_mode
+            entry = _entry(real)
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{store_path}: no store to allow ({_reason(error)})",
+                path=store_path,
+                reason="missing",
+            ) from None
+        if not stat.S_ISREG(mode):
+            raise StoreError(
+                f"{store_path}: not a regular file, name the store itself",
+                path=store_path,
+                reason="foreign",
+            )
+        with self._writing() as entries:
+            entries[real] = entry
+        return entry
+
+    def deny(self, store_path: str) -> bool:
+        """Take it back; False when it was not allowed. Works for files that are gone, too."""
+        with self._writing() as entries:
+            named = {os.path.abspath(store_path), os.path.realpath(store_path)} & entries.keys()
+            for path in named:
+                del entries[path]
+        return bool(named)
+
+    def _read(self) -> _Known:
+        evidence = look(self.path)
+        known = self._known
+        if known is not None and not known.evidence.racy and known.evidence == evidence:
+            return known
+        entries, warnings = _load(self.path, evidence)
+        known = _Known(evidence, entries, warnings)
+        self._known = known
+        return known
+
+    @contextmanager
+    def _writing(self) -> Iterator[dict[str, TrustEntry]]:
+        folder = os.path.dirname(self.path)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with self._lock, _locked_folder(folder):
+                entries = dict(_load(self.path, look(self.path))[0])
+                before = dict(entries)
+                yield entries
+                if entries != before:
+                    _write(self.path, entries)
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: cannot be written ({_reason(error)})", path=self.path, reason="io"
+            ) from error
+        self._known = None
+
+
+def _entry(real: str) -> TrustEntry:
+    seen = os.stat(real)
+    return TrustEntry(real, seen.st_uid, seen.st_dev, seen.st_ino)
+
+
+def _load(path: str, evidence: Evidence) -> tuple[dict[str, TrustEntry], tuple[AnswerWarning, ...]]:
+    if evidence.state is None:
+        return {}, ()
+    try:
+        seen = os.stat(path)
+        if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
+            raise ValueError("others may write it")
+        with open(path, encoding="utf-8") as file:
+            shape: Any = json.load(file)
+        entries = [
+            TrustEntry(str(one["path"]), int(one["uid"]), int(one["device"]), int(one["inode"]))
+            for one in shape["stores"]
+        ]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        message = (
+            f"{path} cannot be used ({_reason(error)}): no store of a checkout is allowed;"
+            " remove the file and allow them again"
+        )
+        return {}, (AnswerWarning("trust_unreadable", message, path=path),)
+    return {entry.path: entry for entry in entries}, ()
+
+
+def _write(path: str, entries: Mapping[str, TrustEntry]) -> None:
+    shape = {
+        "version": 1,
+        "stores": [
+            {"path": one.path, "uid": one.uid, "device": one.device, "inode": one.inode}
+            for one in entries.values()
+        ],
+    }
+    # mkstemp makes the file 0600 from the start.
+    handle, temporary = tempfile.mkstemp(prefix=".trusted-", dir=os.path.dirname(path))
+    try:
+        with open(handle, "w", encoding="ascii") as file:
+            json.dump(shape, file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def _locked_folder(folder: str) -> Iterator[None]:
+    """Two `allow` at once would each write the list without the other's entry."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
