@@ -106,7 +106,9 @@ def _question(
     if projects is not None and not names:
         raise InvalidRequest("projects is empty: name at least one project key, or give cwd")
     return Question(
-        cwd=None if names else os.path.abspath(os.fsdecode(cwd) if cwd is not None else os.getcwd()),
+        cwd=None
+        if names
+        else os.path.abspath(os.fsdecode(cwd) if cwd is not None else os.getcwd()),
         projects=names,
         scope=scope,
         limit=limit,
