@@ -34,6 +34,9 @@ class Worktree:
     """missing: nothing at that path (git calls it prunable); unreachable: a path of another
     system or one we may not read."""
     main: bool
+    other_names: tuple[str, ...] = ()
+    """Names its rows may carry besides `name`: the admin folder's (the first name of a moved
+    worktree), a former folder's, the symbolic link's through which `cwd` came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,153 @@
+"""The project keys that name a repository's rows, each with the rule that admits it. Pure.
+
+claude-mem named the rows of a linked worktree W of repository P by `P/W`, older releases by `W`,
+and moved merged ones to `P`. Rows of worktrees that are gone are `P/...`, with exactly that prefix.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from claudemem_daemon.question import Scope
+from claudemem_daemon.repository.model import ProjectKey, ProjectKeys, Repository, Role, Worktree
+from claudemem_daemon.settings.exclusion import excluded
+from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.warning import AnswerWarning
+
+
+def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
+    """The keys for a working directory, in the scope of the settings; none if it is excluded."""
+    patterns = settings.excluded_projects
+    hit = next((path for path in _judged(repository) if excluded(path, patterns)), None)
+    if hit is not None:
+        message = f"{hit} is excluded by CLAUDE_MEM_EXCLUDED_PROJECTS: nothing is read or answered"
+        warning = AnswerWarning("excluded", message, path=hit, key="CLAUDE_MEM_EXCLUDED_PROJECTS")
+        return ProjectKeys((), (), as_key(repository.name), (), (warning,))
+    left_out = tuple(
+        one
+        for one in repository.worktrees
+        if one is not repository.current and excluded(one.path, patterns)
+    )
+    keys = list(_own(repository, settings, left_out))
+    checkouts = [one.path for one in repository.checkouts if one not in left_out]
+    away = [key for one in left_out for key in _names(repository.name, one)]
+    around = repository.superproject
+    if around is not None and settings.scope != "self":
+        outer = project_keys(around, settings)
+        keys += [
+            ProjectKey(
+                one.key, one.match, one.role, one.path, f"of the superproject: {one.rule}", one.bare
+            )
+            for one in outer.keys
+        ]
+        checkouts += outer.checkouts
+        away += outer.excluded
+    unique = {(one.key, one.match): one for one in reversed(keys)}
+    return ProjectKeys(
+        keys=tuple(one for one in keys if unique[one.key, one.match] is one),
+        excluded=tuple(dict.fromkeys(away)),
+        name=_title(repository),
+        checkouts=tuple(dict.fromkeys(checkouts)),
+        warnings=(),
+    )
+
+
+def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
+    """Keys that were asked for by name: those and no others."""
+    kept = [one for one in projects if not excluded(one, settings.excluded_projects)]
+    return ProjectKeys(
+        keys=tuple(
+            ProjectKey(
+                as_key(one),
+                "exact",
+                "worktree" if "/" in one else "main",
+                None,
+                "asked for by name",
+            )
+            for one in dict.fromkeys(kept)
+        ),
+        excluded=(),
+        name=", ".join(as_key(one) for one in projects),
+        checkouts=(),
+        warnings=(),
+    )
+
+
+def as_key(name: str) -> str:
+    """A folder's name as claude-mem writes it: bytes that are no UTF-8 become U+FFFD."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _judged(repository: Repository) -> Iterator[str]:
+    """The paths whose exclusion silences the whole answer."""
+    yield repository.cwd
+    if repository.top is not None:
+        yield repository.top
+    if repository.main is not None:
+        yield repository.main.path
+
+
+def _own(
+    repository: Repository, settings: Settings, left_out: tuple[Worktree, ...]
+) -> Iterator[ProjectKey]:
+    name = repository.name
+    if not name:
+        return
+    main = repository.main
+    path = main.path if main is not None else None
+    current = repository.current
+    linked = current is not None and not current.main
+    scope: Scope = settings.scope
+    whole: Role = "main"
+    if repository.kind == "none":
+        yield ProjectKey(as_key(name), "exact", "main", repository.cwd, "the folder's own name")
+        yield from _aliases(name, settings, prefix=False)
+        return
+    if scope != "self" or not linked:
+        rule = "the main checkout's folder" if main is not None else "the repository's name"
+        yield ProjectKey(as_key(name), "exact", whole, path, rule)
+        for other in repository.fallback_names:
+            yield ProjectKey(as_key(other), "exact", "alias", path, "another name of this folder")
+    for one in repository.worktrees:
+        if one in left_out or (scope != "all" and one is not current):
+            continue
+        yield from _of_worktree(name, one)
+    if scope == "all":
+        yield ProjectKey(
+            as_key(name) + "/", "prefix", "removed", None, f"rows of removed worktrees of {name}"
+        )
+        for other in repository.fallback_names:
+            rule = f"rows of worktrees under the other name {other}"
+            yield ProjectKey(as_key(other) + "/", "prefix", "alias", None, rule)
+    yield from _aliases(name, settings, prefix=scope == "all")
+
+
+def _of_worktree(name: str, one: Worktree) -> Iterator[ProjectKey]:
+    for leaf in (one.name, *one.other_names):
+        why = "" if leaf == one.name else f" (another name of {one.name})"
+        yield ProjectKey(
+            as_key(f"{name}/{leaf}"), "exact", "worktree", one.path, f"worktree of {name}{why}"
+        )
+        rule = f"worktree folder alone, as older releases wrote it{why}"
+        yield ProjectKey(as_key(leaf), "exact", "worktree", one.path, rule, bare=True)
+
+
+def _aliases(name: str, settings: Settings, *, prefix: bool) -> Iterator[ProjectKey]:
+    rule = "older name by CLAUDE_MEM_DAEMON_ALIASES"
+    for older in settings.aliases.get(name, ()):
+        yield ProjectKey(as_key(older), "exact", "alias", None, rule)
+        if prefix:
+            yield ProjectKey(as_key(older) + "/", "prefix", "alias", None, rule)
+
+
+def _names(name: str, one: Worktree) -> list[str]:
+    leaves = (one.name, *one.other_names)
+    return [as_key(key) for leaf in leaves for key in (f"{name}/{leaf}", leaf)]
+
+
+def _title(repository: Repository) -> str:
+    current = repository.current
+    if current is None or current.main:
+        return as_key(repository.name)
+    return as_key(f"{repository.name}/{current.name}")

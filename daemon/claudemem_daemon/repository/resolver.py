@@ -1,0 +1,287 @@
+"""From a working directory to its repository, remembered as long as its files stay the same."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.evidence import Evidence, look, unchanged
+from claudemem_daemon.repository import layout
+from claudemem_daemon.repository.layout import Found
+from claudemem_daemon.repository.model import Kind, Repository, Worktree
+from claudemem_daemon.repository.worktrees import Links, list_worktrees
+from claudemem_daemon.warning import AnswerWarning
+
+MOST_REMEMBERED: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    worktrees: tuple[Worktree, ...]
+    evidence: tuple[Evidence, ...]
+    links: Links
+
+
+class Repositories:
+    """What was resolved, by working directory, and what was learned on the way: where the main
+    checkout of a separate git dir is, and which folders belonged to which repository before they
+    were removed. Safe from several threads."""
+
+    def __init__(self, home: str | None) -> None:
+        self._home = os.path.realpath(home) if home else None
+        self._answers: OrderedDict[str, Repository] = OrderedDict()
+        self._listings: OrderedDict[str, _Listing] = OrderedDict()
+        self._mains: OrderedDict[str, str] = OrderedDict()
+        self._checkouts: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def resolve(self, cwd: str | None) -> Repository:
+        """The repository that holds `cwd`; kind "none" outside any.
+
+        Raises `InvalidRequest` for a path that is not absolute: it would mean our own folder.
+        """
+        if not cwd or not cwd.startswith("/") or "\0" in cwd:
+            raise InvalidRequest(f"cwd must be an absolute path, not {cwd!r}")
+        cwd = os.path.normpath(cwd).replace("//", "/", 1)
+        with self._lock:
+            known = self._answers.get(cwd)
+        if known is not None and unchanged(known.evidence):
+            return known
+        repository = self._resolve(cwd, depth=0)
+        with self._lock:
+            _remember(self._answers, cwd, repository)
+        return repository
+
+    def known(self) -> tuple[Repository, ...]:
+        """The repositories answered for so far, each once."""
+        with self._lock:
+            seen = {one.common_dir or one.cwd: one for one in self._answers.values()}
+        return tuple(seen.values())
+
+    def _resolve(self, cwd: str, depth: int) -> Repository:
+        real = os.path.realpath(cwd)
+        if not os.path.isdir(real):
+            return self._vanished(cwd, real)
+        search = layout.find(real, self._home)
+        around = (look(cwd),) if cwd != real else ()
+        if search.found is None:
+            warnings = (
+                (AnswerWarning("git_unreadable", f"{search.problem}; no repository", path=cwd),)
+                if search.problem
+                else ()
+            )
+            return _outside(cwd, real, (*around, *search.evidence), warnings)
+        return self._found(cwd, real, search.found, (*around, *search.evidence), depth)
+
+    def _found(
+        self, cwd: str, real: str, found: Found, evidence: tuple[Evidence, ...], depth: int
+    ) -> Repository:
+        main_path = self._learn(found)
+        listing = self._list(found.common_dir)
+        worktrees, current = _with_current(listing.worktrees, found)
+        main = _main(main_path) if main_path is not None else None
+        if current is None and main is not None and found.top == main.path:
+            current = main
+        link = _link_name(cwd, real, found.top or _around(found.common_dir, found.kind))
+        name = _name(found, main_path)
+        others: list[str] = []
+        if found.kind == "separate" or (found.kind == "submodule" and found.admin_dir):
+            others.append(os.path.basename(found.common_dir).removesuffix(".git"))
+        if link is not None:
+            if current is not None and not current.main:
+                renamed = replace(current, other_names=(*current.other_names, link))
+                worktrees = tuple(renamed if one is current else one for one in worktrees)
+                current = renamed
+            else:
+                others.append(link)
+        superproject = None
+        if found.kind == "submodule" and found.top is not None and depth < 8:
+            superproject = self._superproject(main_path or found.top, found.common_dir, depth)
+        self._remember_checkouts(main_path, worktrees)
+        return Repository(
+            kind=found.kind,
+            cwd=cwd,
+            name=name,
+            top=found.top,
+            common_dir=found.common_dir,
+            main=main,
+            worktrees=worktrees,
+            current=current,
+            fallback_names=tuple(one for one in dict.fromkeys(others) if one and one != name),
+            superproject=superproject,
+            resolved_by=found.how,
+            warnings=_ownership(found.common_dir),
+            evidence=(
+                *evidence,
+                *listing.evidence,
+                *(superproject.evidence if superproject is not None else ()),
+            ),
+        )
+
+    def _superproject(self, top: str, common_dir: str, depth: int) -> Repository | None:
+        """The repository around a submodule, if the submodule's git directory lies in its own."""
+        around = self._resolve(os.path.dirname(top), depth + 1)
+        if around.common_dir is None or not common_dir.startswith(around.common_dir + os.sep):
+            return None
+        return around
+
+    def _learn(self, found: Found) -> str | None:
+        """The main checkout: what the files say, or what an earlier working directory taught."""
+        with self._lock:
+            if found.kind in ("separate", "submodule") and found.admin_dir is None:
+                if found.main is not None:
+                    _remember(self._mains, found.common_dir, found.main)
+                return found.main
+            learned = self._mains.get(found.common_dir)
+        return learned or found.main
+
+    def _list(self, common_dir: str) -> _Listing:
+        with self._lock:
+            before = self._listings.get(common_dir)
+        if before is not None and unchanged(before.evidence):
+            return before
+        listing = _Listing(*list_worktrees(common_dir, before.links if before else {}))
+        with self._lock:
+            _remember(self._listings, common_dir, listing)
+        return listing
+
+    def _remember_checkouts(self, main: str | None, worktrees: tuple[Worktree, ...]) -> None:
+        anchor = main or (worktrees[0].path if worktrees else None)
+        if anchor is None:
+            return
+        with self._lock:
+            for one in (anchor, *(tree.path for tree in worktrees)):
+                _remember(self._checkouts, one, anchor, most=MOST_REMEMBERED * 8)
+
+    def _vanished(self, cwd: str, real: str) -> Repository:
+        """A folder that is gone: the repository it was seen in, or nothing."""
+        with self._lock:
+            folder = real
+            while folder != "/" and folder not in self._checkouts:
+                folder = os.path.dirname(folder)
+            anchor = self._checkouts.get(folder)
+        warning = AnswerWarning("cwd_vanished", f"{cwd}: no such folder", path=cwd)
+        evidence = (look(cwd),)
+        if anchor is None or anchor == folder or not os.path.isdir(anchor):
+            return _outside(cwd, real, evidence, (warning,), name="")
+        message = f"{cwd}: no such folder any more; answered for its repository, {anchor}"
+        seen = self._resolve(anchor, depth=0)
+        return replace(
+            seen,
+            cwd=cwd,
+            current=next((one for one in seen.worktrees if one.path == folder), None),
+            warnings=(*seen.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
+            evidence=(*evidence, *seen.evidence),
+        )
+
+
+Value = TypeVar("Value")
+
+
+def _remember(
+    memory: OrderedDict[str, Value], key: str, value: Value, most: int = MOST_REMEMBERED
+) -> None:
+    memory[key] = value
+    memory.move_to_end(key)
+    while len(memory) > most:
+        memory.popitem(last=False)
+
+
+def _with_current(
+    worktrees: tuple[Worktree, ...], found: Found
+) -> tuple[tuple[Worktree, ...], Worktree | None]:
+    """The list, and the one in it that `cwd` is in. A worktree that was moved without `git
+    worktree repair` is where its own `.git` file is; its recorded name stays a name of it."""
+    if found.admin_dir is None or found.top is None:
+        return worktrees, None
+    admin = os.path.basename(found.admin_dir)
+    listed = next((one for one in worktrees if one.admin_id == admin), None)
+    if listed is None:
+        return worktrees, None
+    if _same_folder(listed.path, found.top):
+        return worktrees, listed
+    names = dict.fromkeys((listed.name, *listed.other_names, admin))
+    leaf = os.path.basename(found.top)
+    moved = replace(
+        listed,
+        path=found.top,
+        name=leaf,
+        state="ok",
+        other_names=tuple(one for one in names if one != leaf),
+    )
+    return tuple(moved if one is listed else one for one in worktrees), moved
+
+
+def _same_folder(one: str, other: str) -> bool:
+    return one == other or os.path.realpath(one) == other
+
+
+def _main(path: str) -> Worktree:
+    return Worktree(path, os.path.basename(path), None, None, None, False, None, "ok", main=True)
+
+
+def _name(found: Found, main: str | None) -> str:
+    """P: the main checkout's folder, or the repository's own name without `.git`."""
+    if main is not None:
+        return os.path.basename(main)
+    return os.path.basename(_around(found.common_dir, found.kind)).removesuffix(".git")
+
+
+def _around(common_dir: str, kind: Kind) -> str:
+    """What a repository without a main checkout is named after: `.bare` after its folder."""
+    hidden = os.path.basename(common_dir).startswith(".")
+    return os.path.dirname(common_dir) if kind == "dot_bare" or hidden else common_dir
+
+
+def _link_name(cwd: str, real: str, top: str) -> str | None:
+    """The last part of a symbolic link through which `cwd` reached `top`, if it has another name."""
+    if cwd == real:
+        return None
+    below = os.path.relpath(real, top)
+    logical = cwd
+    if below != "." and not below.startswith(".."):
+        if not cwd.endswith("/" + below):
+            return None
+        logical = cwd[: -len(below) - 1]
+    leaf = os.path.basename(logical)
+    return leaf if leaf and leaf != os.path.basename(top) else None
+
+
+def _outside(
+    cwd: str,
+    real: str,
+    evidence: tuple[Evidence, ...],
+    warnings: tuple[AnswerWarning, ...],
+    name: str | None = None,
+) -> Repository:
+    return Repository(
+        kind="none",
+        cwd=cwd,
+        name=os.path.basename(real) if name is None else name,
+        top=None,
+        common_dir=None,
+        main=None,
+        worktrees=(),
+        current=None,
+        fallback_names=(),
+        superproject=None,
+        resolved_by="no repository around this folder",
+        warnings=warnings,
+        evidence=evidence,
+    )
+
+
+def _ownership(common_dir: str) -> tuple[AnswerWarning, ...]:
+    """git refuses other people's repositories for what it would run; we run nothing of it."""
+    try:
+        owner = os.stat(common_dir).st_uid
+    except OSError:
+        return ()
+    if owner == os.geteuid():
+        return ()
+    message = f"{common_dir} belongs to user {owner}; only its link files are read"
+    return (AnswerWarning("foreign_owner", message, path=common_dir),)
