@@ -158,10 +158,8 @@ def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> l
         search.evidence.extend(
             one
             for one in evidence
-            if one.path.endswith(".json")
-            and one.state is not None
-            or checkout in near
-            and one.state is None
+            if (one.path.endswith(".json") and one.state is not None)
+            or (checkout in near and one.state is None)
         )
         for path in allowed:
             if path.startswith(checkout + "/") and not os.path.exists(path):

@@ -63,10 +63,8 @@ class Schema:
     sessions: frozenset[str]
     session_column: str
     """`memory_session_id`, or `sdk_session_id` in old stores."""
-    indexes: Mapping[str, tuple[str, ...]]
-    """Index name -> its columns, of the observations and session_summaries tables."""
-    epoch_scale: float
-    """Factor from the store's epochs to milliseconds: 1, 1000 (seconds) or 0.001 (microseconds)."""
+    indexes: Mapping[tuple[str, str], tuple[str, ...]]
+    """(table, index name) -> its columns, of the observations and session_summaries tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ as plain text, or not at all.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -92,14 +93,15 @@ def text_list(value: Cell) -> tuple[str, ...]:
         parsed: Any = json.loads(plain)
     except (ValueError, RecursionError):
         return (plain,)
+    members: Iterable[str]
     if isinstance(parsed, list):
         members = (_member(member) for member in parsed)
     elif isinstance(parsed, str):
-        members = iter((text(parsed),))
+        members = (text(parsed),)
     elif parsed is None or isinstance(parsed, dict):
-        members = iter(() if not parsed else (plain,))
+        members = () if not parsed else (plain,)
     else:
-        members = iter((plain,))
+        members = (plain,)
     return tuple(member for member in members if member.strip())
 
 

@@ -56,7 +56,7 @@ def probe(db: apsw.Connection, path: str) -> Schema:
     )
 
 
-_PLAIN: Final = {code: " " for code in (*range(32), *range(127, 160))}
+_PLAIN: Final = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
 def _columns(db: apsw.Connection, table: str) -> frozenset[str]:
@@ -72,10 +72,10 @@ def _version(db: apsw.Connection) -> int | None:
     return version if isinstance(version, int) else None
 
 
-def _indexes(db: apsw.Connection) -> dict[str, tuple[str, ...]]:
+def _indexes(db: apsw.Connection) -> dict[tuple[str, str], tuple[str, ...]]:
     """Whole indexes in the tables' own order of comparing; a partial one may lack our rows, one
     with another collation has them in another order."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
     for table in ("observations", "session_summaries"):
         for row in db.execute(f"PRAGMA index_list({table})").fetchall():
             name, partial = str(row[1]), bool(row[4])
@@ -85,10 +85,18 @@ def _indexes(db: apsw.Connection) -> dict[str, tuple[str, ...]]:
             ]
             plain = all(part[2] is not None and part[4] == "BINARY" for part in parts)
             if not partial and plain:
-                found[name] = tuple(str(part[2]).lower() for part in parts)
+                found[table, name] = tuple(str(part[2]).lower() for part in parts)
     return found
 
 
-def index_on(schema: Schema, db_indexes: str, column: str) -> str | None:
-    """Name of an index that starts with `column`, quoted for SQL, the shortest one first."""
-    raise NotImplementedError
+def index_on(schema: Schema, table: str, column: str) -> str | None:
+    """Name, quoted for SQL, of an index of `table` that starts with `column`: the narrowest one.
+    None where there is no such index."""
+    fitting = [
+        (len(columns), name)
+        for (of, name), columns in schema.indexes.items()
+        if of == table and columns[:1] == (column,)
+    ]
+    if not fitting:
+        return None
+    return '"' + min(fitting)[1].replace('"', '""') + '"'
