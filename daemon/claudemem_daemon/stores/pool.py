@@ -94,6 +94,10 @@ class StorePool:
         store.error = None
         store.read_ms = (time.monotonic() - started) * 1000
 
+    def failed(self, path: str, error: StoreError) -> None:
+        """A reading that was caught in the middle, for `describe` and for the back-off."""
+        self._failed(self._store(path), error)
+
     def unchanged(self, states: Iterable[StoreState]) -> bool:
         """Whether each store is the same file in the same state. Costs a stat and one step of
         SQLite each, waits for nothing; any doubt is a no."""

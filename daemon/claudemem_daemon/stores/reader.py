@@ -9,8 +9,9 @@ from typing import Final
 
 import apsw
 
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.stores import sql
-from claudemem_daemon.stores.connection import Connection
+from claudemem_daemon.stores.connection import Connection, translate
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import Row, text
 from claudemem_daemon.stores.sql import After, Epochs, Plan, Statement, Table, Wanted
@@ -37,8 +38,8 @@ class Candidate:
 
 
 class StoreReader:
-    """The reading of one request; valid inside `StorePool.reading` only. Methods raise
-    `apsw.Error`, which the pool turns into a `StoreError`."""
+    """The reading of one request; valid inside `StorePool.reading` only. Every method raises
+    `StoreError` when the store cannot be read any further."""
 
     def __init__(self, connection: Connection, schema: Schema, data_version: int | None) -> None:
         self._connection = connection
@@ -65,16 +66,14 @@ class StoreReader:
     def has(self, table: Table) -> bool:
         return bool(self._columns(table))
 
-    def candidates(
-        self, table: Table, wanted: Wanted, page: int, floor: int | None = None
-    ) -> Iterator[list[Candidate]]:
-        """Matching rows in the order of the answer, a page at a time, until there are no more.
+    def extend(self, deadline: Deadline) -> None:
+        """Give the statements to come until `deadline`."""
+        self._connection.guard.deadline = deadline
 
-        `floor`, in milliseconds, leaves out what is older; ignored where it cannot help.
-        """
+    def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
+        """Matching rows in the order of the answer, a page at a time, until there are no more."""
         epochs = self.epochs(table)
         plan = self.plan(table, wanted, page)
-        raw_floor = None if floor is None or epochs.scale is None else floor / epochs.scale
         after: After | None = None
         offset = 0
         while True:
@@ -87,7 +86,6 @@ class StoreReader:
                 limit=page,
                 after=after,
                 offset=offset,
-                floor=raw_floor,
             )
             rows = self._bounded(statement, plan)
             if rows is None:
@@ -160,9 +158,7 @@ class StoreReader:
         return int(project or 0), int(kind or 0), int(concept or 0)
 
     def query_plan(self, statement: Statement) -> tuple[str, ...]:
-        rows = self._connection.db.execute(
-            "EXPLAIN QUERY PLAN " + statement.text, statement.parameters
-        ).fetchall()
+        rows = self._rows(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
         return tuple(str(row[3]) for row in rows)
 
     def _unit(self, table: Table) -> Epochs:
@@ -182,11 +178,11 @@ class StoreReader:
         guard = self._connection.guard
         guard.budget = WINDOW_LOOKS if plan == "time" else None
         try:
-            return self._rows(statement)
-        except apsw.InterruptError:
-            if guard.spent:
+            return self._run(statement)
+        except apsw.Error as error:
+            if guard.spent and isinstance(error, apsw.InterruptError):
                 return None
-            raise
+            raise translate(error, self._connection.path) from None
         finally:
             guard.budget = None
 
@@ -200,6 +196,12 @@ class StoreReader:
         return self.schema.observations if table == "observations" else self.schema.summaries
 
     def _rows(self, statement: Statement) -> list[tuple[apsw.SQLiteValue, ...]]:
+        try:
+            return self._run(statement)
+        except apsw.Error as error:
+            raise translate(error, self._connection.path) from None
+
+    def _run(self, statement: Statement) -> list[tuple[apsw.SQLiteValue, ...]]:
         return self._connection.db.execute(statement.text, statement.parameters).fetchall()
 
 

@@ -206,4 +206,4 @@ def content_key(row: Row) -> tuple[Cell, ...] | None:
         created = row.cells[6]
         kind = None
     when: Cell = row.epoch if row.epoch is not None else text(created)
-    return (row.project, when, kind, *content)
+    return (when, kind, *content)

@@ -155,19 +155,16 @@ def candidates(
     limit: int,
     after: After | None = None,
     offset: int = 0,
-    floor: int | float | None = None,
 ) -> Statement:
     """(id, time, project) of the newest matching rows, in the order of the answer: time, project,
     id, all descending. Times are raw where the unit is uniform, else milliseconds or NULL.
 
-    `floor` leaves out what is older. Pages follow by `after`, or by `offset` where times are mixed.
+    Pages follow by `after`, or by `offset` where times are mixed.
     """
     where = _Builder()
     uniform = epochs.scale is not None
     time = "created_at_epoch" if uniform else milliseconds("created_at_epoch")
     source = _source(schema, table, wanted, plan, where, timed=uniform)
-    if floor is not None and uniform:
-        where.add("created_at_epoch >= ?", floor)
     if after is not None:
         where.add("created_at_epoch <= ?", after.epoch)
         where.add(

@@ -1,0 +1,51 @@
+"""Rows as the answer shows them. Pure."""
+
+from __future__ import annotations
+
+from claudemem_daemon.selection.model import Observation, Summary
+from claudemem_daemon.stores.rows import Row, concept_list, text, text_list, whole_number
+
+
+def observation(row: Row, store: str, key: str) -> Observation:
+    """An observation; what releases before narratives called `text` is its narrative."""
+    (kind, title, subtitle, narrative, older, facts, concepts, read, modified, created, work) = (
+        row.cells
+    )
+    return Observation(
+        id=row.id,
+        project=row.project,
+        store=store,
+        type=text(kind),
+        title=text(title),
+        subtitle=text(subtitle),
+        narrative=text(narrative) or text(older),
+        facts=text_list(facts),
+        concepts=concept_list(concepts),
+        files_read=text_list(read),
+        files_modified=text_list(modified),
+        created_at=text(created),
+        created_at_epoch=row.epoch,
+        discovery_tokens=whole_number(work),
+        memory_session_id=row.session,
+        platform_source=row.platform,
+        key=key,
+    )
+
+
+def summary(row: Row, store: str) -> Summary:
+    request, investigated, learned, completed, next_steps, notes, created = row.cells
+    return Summary(
+        id=row.id,
+        project=row.project,
+        store=store,
+        request=text(request),
+        investigated=text(investigated),
+        learned=text(learned),
+        completed=text(completed),
+        next_steps=text(next_steps),
+        notes=text(notes),
+        created_at=text(created),
+        created_at_epoch=row.epoch,
+        memory_session_id=row.session,
+        platform_source=row.platform,
+    )

@@ -1,0 +1,209 @@
+"""The rows of one answer: filtered per project and store, merged, limited once."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.question import Question
+from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
+from claudemem_daemon.selection import decode
+from claudemem_daemon.selection.foreign import another_repository
+from claudemem_daemon.selection.merge import Chosen, Merged, merge
+from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
+from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.model import Located
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.reader import Candidate
+from claudemem_daemon.stores.rows import Row, text_list
+from claudemem_daemon.stores.sql import Table
+from claudemem_daemon.warning import AnswerWarning
+
+
+def select(
+    question: Question,
+    settings: Settings,
+    keys: ProjectKeys,
+    located: Located,
+    pool: StorePool,
+    deadline: Deadline,
+) -> Selection:
+    """The one limited list, newest first, and the account of it. What cannot be read before the
+    deadline is a warning; never raises for a store."""
+    filters = make_filters(question, settings)
+    with Sources(pool, deadline) as sources:
+        if keys.keys and settings.limit > 0:
+            plan: dict[Table, int] = {"observations": settings.limit}
+            if question.since is None:
+                plan["session_summaries"] = settings.session_count
+            sources.open(located, keys, plan, make_want(question, settings))
+        ours = Ownership(keys)
+        rows = _merged(sources, "observations", settings.limit, ours)
+        observations = tuple(
+            decode.observation(one.row, one.origin.ref.path, _key_of(one)) for one in rows.rows
+        )
+        summaries = tuple(
+            decode.summary(one.row, one.origin.ref.path)
+            for one in _merged(sources, "session_summaries", settings.session_count, None).rows
+        )
+        return Selection(
+            observations=observations,
+            summaries=summaries,
+            projects=_projects(keys, sources.opened, observations),
+            stores=sources.reports(located),
+            filters=filters,
+            rows_exist=any(source.admitted for source in sources.opened),
+            duplicates=rows.duplicates,
+            complete=sources.complete,
+            high_water=_high_water(sources),
+            warnings=(*sources.warnings(), *ours.warnings()),
+            states=sources.states(),
+        )
+
+
+def make_filters(question: Question, settings: Settings) -> Filters:
+    return Filters(
+        types=settings.types,
+        concepts=settings.concepts,
+        limit=settings.limit,
+        scope=settings.scope,
+        platform_source=question.platform_source,
+        sources={
+            name: settings.sources[name]
+            for name in (
+                "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES",
+                "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS",
+                "CLAUDE_MEM_CONTEXT_OBSERVATIONS",
+                "CLAUDE_MEM_DAEMON_SCOPE",
+            )
+        },
+    )
+
+
+def make_want(question: Question, settings: Settings) -> Want:
+    return Want(
+        types=settings.types if settings.types_restricted else None,
+        concepts=settings.concepts if settings.concepts_restricted else None,
+        platform=platform_name(question.platform_source),
+        since=dict(question.since) if question.since is not None else None,
+        not_of=question.session_id if question.since is not None else None,
+    )
+
+
+def platform_name(given: str | None) -> str | None:
+    """claude-mem's own spelling of an assistant."""
+    if not given:
+        return None
+    name = given.strip().lower()
+    return {"claude-code": "claude", "claude_code": "claude"}.get(name, name)
+
+
+class Ownership:
+    """Drops rows of another repository of the same name, and remembers that it did; also rows of
+    an excluded checkout that were merged into a key of ours."""
+
+    def __init__(self, keys: ProjectKeys) -> None:
+        self._checkouts = keys.checkouts
+        self._excluded = frozenset(keys.excluded)
+        self._known: dict[str, bool] = {}
+        self._found: dict[str, str] = {}
+
+    def keep(self, one: Chosen[Source]) -> bool:
+        if one.row.project in self._excluded:
+            return False
+        other = self.other_repository(one.row)
+        if other is not None:
+            self._found.setdefault(one.row.project, other)
+        return other is None
+
+    def other_repository(self, row: Row) -> str | None:
+        """The folder of the repository whose row this is, if the row's paths say it is not ours."""
+        paths = (*text_list(row.cells[7]), *text_list(row.cells[8]))
+        if not paths:
+            return None
+        names = (row.project, *row.project.split("/"))
+        return another_repository(paths, names, self._checkouts, self._is_checkout)
+
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        return tuple(
+            AnswerWarning(
+                "ambiguous_key",
+                f"key {project!r} is used by another repository too, {other}: rows with files there"
+                " are left out; give each its own store by CLAUDE_MEM_DAEMON_STORES",
+                path=other,
+                key=project,
+            )
+            for project, other in self._found.items()
+        )
+
+    def _is_checkout(self, path: str) -> bool:
+        if path not in self._known:
+            self._known[path] = os.path.lexists(path)
+        return self._known[path]
+
+
+def _merged(sources: Sources, table: Table, limit: int, ours: Ownership | None) -> Merged[Source]:
+    def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
+        return sources.read(source, table, chosen)
+
+    def keep(one: Chosen[Source]) -> bool:
+        return ours is None or ours.keep(one)
+
+    lists = [(one, sources.candidates(one, table)) for one in sources.opened]
+    return merge(lists, limit, read, keep)
+
+
+def _key_of(one: Chosen[Source]) -> str:
+    """The key that admitted a row: its own project's, or the one it was merged into."""
+    admitted = one.origin.admitted
+    if one.row.project in admitted.projects:
+        return one.row.project
+    return one.row.merged or one.row.project
+
+
+def _high_water(sources: Sources) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in sources.opened:
+        with suppress(StoreError):
+            found[one.ref.path] = one.reader.highest_id()
+    return found
+
+
+def _projects(
+    keys: ProjectKeys, opened: list[Source], observations: tuple[Observation, ...]
+) -> tuple[ProjectReport, ...]:
+    """Every exact key that was asked for, then what the prefixes found."""
+    found: dict[str, list[str]] = {}
+    by_prefix: dict[str, ProjectKey] = {}
+    left_out: dict[str, str] = {}
+    for source in opened:
+        left_out.update(source.admitted.left_out)
+        for name, key in {**source.admitted.projects, **source.admitted.merged}.items():
+            paths = found.setdefault(name, [])
+            if source.ref.path not in paths:
+                paths.append(source.ref.path)
+            if key.match == "prefix":
+                by_prefix.setdefault(name, key)
+    counted = Counter(one.key for one in observations)
+    asked: dict[str, ProjectKey] = {}
+    for one in keys.keys:
+        if one.match == "exact":
+            asked.setdefault(one.key, one)
+    return tuple(
+        ProjectReport(
+            key=name,
+            path=one.path,
+            role=one.role,
+            stores=tuple(found.get(name, ())),
+            observations=counted[name],
+            rule=left_out.get(name, one.rule),
+        )
+        for name, one in (
+            *asked.items(),
+            *sorted(by_prefix.items()),
+        )
+    )
