@@ -1,0 +1,144 @@
+"""Warm answers, answers after a write, and many clients at once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+from tests.benchmarks.client import HEALTHZ, Client, inject, post
+from tests.benchmarks.daemon import Daemon
+from tests.benchmarks.floors import BareSocket
+from tests.benchmarks.measure import Effort, Figure, Turn, interleave, median, p99
+from tests.benchmarks.site import BY_SIZE, Site, keys_of
+from tests.benchmarks.store import GROVES, HUGE, MIDDLING, RARE, grove
+
+_HEALTHZ_NAME = "/healthz"
+
+
+def same_rows(site: Site, daemon: Daemon, project: str) -> None:
+    """The daemon's answer and the one by hand name the same rows in the same order."""
+    keys = keys_of(project)
+    reply = daemon.client.ask(post("/v1/query", {"cwd": site.cwd(project)}))
+    if reply.status != 200:
+        raise AssertionError(f"{project}: {reply.status} {reply.text[:500]}")
+    answer = reply.json()
+    theirs = [row["id"] for row in answer["observations"]]
+    ours = [row[0] for row in site.bare.rows(site.bare.best_plan(keys), keys)]
+    if theirs != ours:
+        raise AssertionError(
+            f"{project}, {site.rows} rows: the daemon answers {theirs[:5]}... ({len(theirs)}), by"
+            f" hand it is {ours[:5]}... ({len(ours)}); warnings {answer['warnings']}"
+        )
+
+
+def warm(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
+    """The same question again, nothing having changed; a fresh connection each."""
+    client = daemon.client
+    healthz: Turn = lambda: client.seconds(HEALTHZ)  # noqa: E731 - a turn is a bare callable
+    body = client.ask(inject(site.cwd(HUGE))).body
+    with (
+        tempfile.TemporaryDirectory(prefix="cmd-bench-") as folder,
+        BareSocket(os.path.join(folder, "s"), body),
+    ):
+        bare = Client(os.path.join(folder, "s"))
+        taken = interleave({"bare": lambda: bare.seconds(b"x"), "healthz": healthz}, effort.turns)
+        cost = bare.load([b"x"], 1, effort.turns)
+    yield Figure(
+        "warm", "/healthz", site.rows, median(taken["healthz"]), p99=p99(taken["healthz"]),
+        floor=median(taken["bare"]), floor_name=f"bare socket, {len(body) / 1000:.1f} kB",
+        note=f"of each, our client's own CPU: {cost.client_cpu / effort.turns * 1e6:.0f} µs",
+    )  # fmt: skip
+
+    groups = (BY_SIZE, tuple(grove(n) for n in GROVES))
+    for group in groups:
+        turns: dict[str, Turn] = {_HEALTHZ_NAME: healthz}
+        for project in group:
+            turns[project] = _asking(client, inject(site.cwd(project)))
+        taken = interleave(turns, effort.turns)
+        floor = median(taken[_HEALTHZ_NAME])
+        few = grove(3)
+        for project in group:
+            ours = median(taken[project])
+            met, goal = ours <= 1.5 * floor, "1.5 x /healthz"
+            if project == grove(1000):
+                goal += ", 1.25 x 3 worktrees"
+                met = met and ours <= 1.25 * median(taken[few])
+            yield Figure(
+                "warm", _named(project), site.rows, ours, p99=p99(taken[project]), floor=floor,
+                floor_name=_HEALTHZ_NAME, goal=goal, met=met,
+            )  # fmt: skip
+
+    query = post("/v1/query", {"cwd": site.cwd(HUGE)})
+    taken = interleave({"healthz": healthz, "query": lambda: client.seconds(query)}, effort.turns)
+    yield Figure(
+        "warm", "huge, POST /v1/query", site.rows, median(taken["query"]), p99=p99(taken["query"]),
+        floor=median(taken["healthz"]), floor_name=_HEALTHZ_NAME,
+    )  # fmt: skip
+
+
+def after_write(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
+    """Another process adds one row of the project before each question; it must be in the answer,
+    and the plan by hand meets the same emptied page cache."""
+    for project in (*BY_SIZE, *(grove(n) for n in GROVES)):
+        keys = keys_of(project)
+        site.write(project)
+        plan = site.bare.best_plan(keys)
+        request = inject(site.cwd(project))
+
+        def ours(project: str = project, request: bytes = request) -> float:
+            title = site.write(project)
+            reply = daemon.client.ask(request)
+            if reply.status != 200 or title not in reply.text:
+                raise AssertionError(f"{project}: {title!r} is not in {reply.text[:2000]!r}")
+            return reply.seconds
+
+        def floor(project: str = project, plan: str = plan) -> float:
+            site.write(project)
+            return site.bare.seconds(plan, keys_of(project))
+
+        taken = interleave({"ours": ours, "floor": floor}, effort.writes)
+        best, value = median(taken["floor"]), median(taken["ours"])
+        goal, met = "5 ms or 2 x the plan", value <= max(5.0, 2 * best)
+        if project == grove(1000):
+            goal, met = "20 ms", value <= 20
+        elif project not in (RARE, HUGE):
+            goal += " (asked of rare, huge)" if project in BY_SIZE else ""
+        yield Figure(
+            "after a write", _named(project), site.rows, value, p99=p99(taken["ours"]), floor=best,
+            floor_name=f"SQLite, {plan}", goal=goal, met=met,
+        )  # fmt: skip
+
+
+def clients(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
+    """Many at once, the three project sizes in turn; the floor is /healthz under the same load."""
+    client = daemon.client
+    requests = [inject(site.cwd(project)) for project in (RARE, MIDDLING, HUGE)]
+    for at_once in (1, 8, 64):
+        ours, floor = [], []
+        cpu = wall = 0.0
+        for _ in range(4):
+            floor += client.load([HEALTHZ], at_once, effort.load // 4).seconds
+            load = client.load(requests, at_once, effort.load // 4)
+            ours += load.seconds
+            cpu += load.client_cpu
+            wall += load.wall
+        p50, tail = median(ours) * 1000, p99(ours) * 1000
+        yield Figure(
+            "clients", f"{at_once} at once", site.rows, p50, p99=tail, floor=median(floor) * 1000,
+            floor_name="/healthz, as many", goal="p99 4 x p50" if at_once == 8 else "",
+            met=tail <= 4 * p50 if at_once == 8 else None,
+            note=f"{len(ours) / wall:.0f} answers a second; /healthz p99 {p99(floor) * 1000:.2f} ms;"
+            f" of each, our client's own CPU: {cpu / len(ours) * 1e6:.0f} µs",
+        )  # fmt: skip
+
+
+def _asking(client: Client, request: bytes) -> Turn:
+    return lambda: client.seconds(request)
+
+
+def _named(project: str) -> str:
+    if project.startswith("grove-"):
+        count = project.removeprefix("grove-")
+        return f"{count} worktree{'s' if count != '1' else ''}"
+    return project

@@ -1,0 +1,87 @@
+"""Turn by turn measuring, and what is said of the numbers."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Turn: TypeAlias = Callable[[], float]
+"""Does one thing and returns the seconds of the part that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table. Times in milliseconds unless `unit` says otherwise.
+
+    rows: size of the store, None where it does not matter. met: None where there is no goal.
+    """
+
+    section: str
+    what: str
+    rows: int | None
+    ours: float
+    unit: str = "ms"
+    p99: float | None = None
+    floor: float | None = None
+    floor_name: str = ""
+    goal: str = ""
+    met: bool | None = None
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours / self.floor if self.floor else None
+
+
+@dataclass(slots=True)
+class Effort:
+    """How often everything is done; `quick` is for the tests."""
+
+    turns: int = 300
+    writes: int = 60
+    slow: int = 7
+    processes: int = 40
+    starts: int = 5
+    load: int = 4000
+    requests: int = 10_000
+    idle_seconds: float = 60.0
+    worst_rows: int = field(default=60)
+
+    @classmethod
+    def quick(cls) -> Effort:
+        return cls(
+            turns=20, writes=4, slow=1, processes=3, starts=1, load=200, requests=300,
+            idle_seconds=1.0, worst_rows=8,
+        )  # fmt: skip
+
+
+def interleave(turns: Mapping[str, Turn], rounds: int) -> dict[str, list[float]]:
+    """Every turn once per round, A B A B, after one round that does not count; milliseconds.
+
+    The collector of this process stays out of it: its pauses are none of the daemon's.
+    """
+    for turn in turns.values():
+        turn()
+    taken: dict[str, list[float]] = {name: [] for name in turns}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for name, turn in turns.items():
+                taken[name].append(turn() * 1000)
+    finally:
+        gc.enable()
+    return taken
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def p99(values: Sequence[float]) -> float:
+    """The value that one in a hundred passes; of few values the largest."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]

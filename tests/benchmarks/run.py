@@ -1,0 +1,77 @@
+"""Everything, size by size."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from tests.benchmarks.answers import after_write, clients, same_rows, warm
+from tests.benchmarks.daemon import Daemon
+from tests.benchmarks.measure import Effort, Figure
+from tests.benchmarks.processes import hooks, idle, memory, starts
+from tests.benchmarks.site import BY_SIZE, Site, prepare_ground
+from tests.benchmarks.store import GROVES, grove
+from tests.benchmarks.worst import endless, heavy
+
+SECTIONS = (
+    "first ever", "start", "warm", "after a write", "hooks", "clients", "worst cases", "memory",
+    "idle",
+)  # fmt: skip
+
+
+def run(
+    folder: str,
+    sizes: Sequence[int],
+    effort: Effort,
+    only: Sequence[str] = (),
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Figure]:
+    """All figures, for each number of rows in `sizes`; `only` names some of SECTIONS.
+
+    Idle time is measured once, after the last size. `folder` keeps what was built.
+    """
+    figures: list[Figure] = []
+    ground = prepare_ground(folder, effort)
+    for rows in sizes:
+        began = time.monotonic()
+        with Site(ground, rows) as site:
+            say(f"{rows:,} rows: store ready in {time.monotonic() - began:.1f} s")
+            last = rows == sizes[-1]
+            for name, part in _parts(site, effort, only, last=last):
+                began = time.monotonic()
+                figures += part
+                say(f"{rows:,} rows: {name} took {time.monotonic() - began:.1f} s")
+    order = {name: place for place, name in enumerate(SECTIONS)}
+    return sorted(
+        figures, key=lambda figure: (order[figure.section], sizes.index(figure.rows or 0))
+    )
+
+
+def _parts(
+    site: Site, effort: Effort, only: Sequence[str], *, last: bool
+) -> Iterable[tuple[str, Iterable[Figure]]]:
+    def wanted(name: str) -> bool:
+        return not only or name in only
+
+    if wanted("start") or wanted("first ever"):
+        yield "start", starts(site, effort)
+    with Daemon(site.home) as daemon:
+        at_start = daemon.resident_mb() if sys.platform == "linux" else 0.0
+        for project in (*BY_SIZE, *(grove(n) for n in GROVES)):
+            same_rows(site, daemon, project)
+        if wanted("warm"):
+            yield "warm", warm(site, daemon, effort)
+        if wanted("after a write"):
+            yield "after a write", after_write(site, daemon, effort)
+        if wanted("hooks"):
+            yield "hooks", hooks(site, daemon, effort)
+        if wanted("clients"):
+            yield "clients", clients(site, daemon, effort)
+        if wanted("worst cases"):
+            yield "worst cases", heavy(site, daemon, effort)
+            yield "worst cases without end", endless(site, daemon, effort)
+        if wanted("memory"):
+            yield "memory", memory(site, daemon, effort, at_start)
+        if wanted("idle") and last:
+            yield "idle", idle(site, daemon, effort)

@@ -1,0 +1,145 @@
+"""One size of store with everything around it: home, settings, repositories, a writer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final
+
+from tests.benchmarks.floors import BareSqlite, Keys
+from tests.benchmarks.measure import Effort
+from tests.benchmarks.repos import build_repositories
+from tests.benchmarks.store import (
+    DORMANT,
+    GROVES,
+    HUGE,
+    MIDDLING,
+    RARE,
+    RECIPE,
+    build_small_store,
+    build_store,
+    build_wide_store,
+    grove,
+    new_observation,
+    worktree_name,
+)
+from tests.support.stores import OtherProcess, run_sql
+
+FIFTY: Final = "fifty"
+"""The project whose rows lie in fifty stores."""
+WIDE: Final = "wide"
+"""The project whose narratives have a megabyte each."""
+STORES: Final = 50
+BY_SIZE: Final = (RARE, MIDDLING, HUGE, DORMANT)
+_WIDE_BYTES: Final = 1_000_000
+_FIRST_NEW: Final = 100_000_000
+"""Ids from here on were written by a benchmark and are deleted after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all sizes share: repositories (project key -> main checkout) and the extra stores."""
+
+    folder: str
+    repositories: Mapping[str, str]
+    fifty: tuple[str, ...]
+    wide: str
+
+
+def prepare_ground(folder: str, effort: Effort) -> Ground:
+    """Repositories and extra stores below `folder`, built where they are not there yet."""
+    extra = os.path.join(folder, f"extra-{RECIPE}-{effort.worst_rows}")
+    os.makedirs(extra, exist_ok=True)
+    fifty = []
+    for number in range(STORES):
+        path = os.path.join(extra, f"store-{number:02d}.db")
+        if not os.path.exists(path):
+            build_small_store(path, FIFTY, effort.worst_rows * 3, offset=number * 7 + 1)
+        fifty.append(path)
+    wide = os.path.join(extra, "wide.db")
+    if not os.path.exists(wide):
+        build_wide_store(wide, WIDE, effort.worst_rows, _WIDE_BYTES)
+    repositories = build_repositories(os.path.join(folder, "repos"), (*BY_SIZE, FIFTY, WIDE))
+    return Ground(folder, repositories, tuple(fifty), wide)
+
+
+class Site:
+    """The store of `rows` rows in a home of its own; leaving the block takes back what was
+    written, so that a kept store can be used again."""
+
+    def __init__(self, ground: Ground, rows: int) -> None:
+        self.ground = ground
+        self.rows = rows
+        self.home = os.path.join(ground.folder, f"home-{RECIPE}-{rows}")
+        self.store = os.path.join(self.home, ".claude-mem", "claude-mem.db")
+        self.bare: BareSqlite
+        self._writers: dict[str, OtherProcess] = {}
+        self._stack = ExitStack()
+        self._next = _FIRST_NEW
+
+    def __enter__(self) -> Site:
+        if not os.path.exists(self.store):
+            os.makedirs(os.path.dirname(self.store), exist_ok=True)
+            build_store(self.store, self.rows)
+        repositories = self.ground.repositories
+        settings = {
+            "CLAUDE_MEM_DAEMON_STORES": {
+                repositories[FIFTY]: list(self.ground.fifty),
+                repositories[WIDE]: [self.ground.wide],
+            }
+        }
+        with open(
+            os.path.join(os.path.dirname(self.store), "settings.json"), "w", encoding="utf-8"
+        ) as file:
+            json.dump(settings, file)
+        self.bare = self._stack.enter_context(BareSqlite(self.store))
+        return self
+
+    def cwd(self, project: str) -> str:
+        return self.ground.repositories[project]
+
+    def write(self, project: str, store: str | None = None) -> str:
+        """One row by another process, which has the store open all the time; returns its title."""
+        path = store or self.store
+        writer = self._writers.get(path)
+        if writer is None:
+            writer = self._stack.enter_context(OtherProcess(path))
+            self._writers[path] = writer
+        self._next += 1
+        title = f"Written meanwhile {self._next}"
+        writer.run(*new_observation(self._next, project, title))
+        return title
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+        for path in self._writers:
+            run_sql(path, "DELETE FROM observations WHERE id > ?", (_FIRST_NEW,))
+
+
+def keys_of(project: str) -> Keys:
+    """The names under which this project's rows may lie."""
+    for worktrees in GROVES:
+        if project == grove(worktrees):
+            names = (worktree_name(worktrees, number) for number in range(worktrees))
+            return Keys(project, tuple(names))
+    return Keys(project)
+
+
+def stdin_of(event: str, cwd: str, session: str) -> dict[str, Any]:
+    """What Claude Code sends a hook."""
+    body = {
+        "session_id": session,
+        "transcript_path": os.path.join(cwd, "no-transcript.jsonl"),
+        "cwd": cwd,
+        "hook_event_name": event,
+    }
+    return body | ({"source": "startup"} if event == "SessionStart" else {"prompt": "Go on."})
