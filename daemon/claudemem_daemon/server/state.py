@@ -50,7 +50,7 @@ class DaemonState:
     requests: Requests
     kept_answers: int
     stuck_workers: int
-    """Threads that are past their request's deadline, held by a slow file system."""
+    """Threads held for seconds by one question, as by a file system that hangs."""
     configuration: Mapping[str, Any]
     watcher: Mapping[str, Any]
     stores: Sequence[Mapping[str, Any]]

@@ -1,0 +1,229 @@
+"""The running daemon: what is started in which order, what signals do, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gc
+import os
+import platform
+import re
+import signal
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import claudemem_daemon
+from claudemem_daemon import PROTOCOL, __version__
+from claudemem_daemon.api import build_corridor
+from claudemem_daemon.errors import AlreadyRunning, DaemonError
+from claudemem_daemon.server.answers import Answers
+from claudemem_daemon.server.app import Parts
+from claudemem_daemon.server.guard import Guard
+from claudemem_daemon.server.hooks.sessions import Sessions
+from claudemem_daemon.server.lifecycle import InstanceLock, private_folder, socket_folder
+from claudemem_daemon.server.listening import Listening, bind
+from claudemem_daemon.server.log import Log
+from claudemem_daemon.server.metrics import Metrics
+from claudemem_daemon.server.notify import Notifier
+from claudemem_daemon.server.routes import make_app
+from claudemem_daemon.server.serving import Serving
+from claudemem_daemon.server.state import DaemonState, SocketState, StartedBy
+from claudemem_daemon.server.workers import Workers
+from claudemem_daemon.settings.watcher import SettingsWatcher
+
+HEAL_AGAIN: Final = 1.0
+"""Seconds until the next try, when the socket could not be put back."""
+
+
+class Daemon:
+    """Serves from `run` until a signal; `lock` is held and `listening` open already."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        folder: str,
+        lock: InstanceLock,
+        listening: Listening,
+        log: Log,
+        by: StartedBy,
+    ) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._listening = listening
+        self._log = log
+        self._by = by
+        self._started_at = time.time()
+        self._healed = 0
+        self._said: str | None = None
+        self._notifier = Notifier(environ)
+        self._stop = asyncio.Event()
+        self._metrics = Metrics()
+        self._workers = Workers()
+        self._corridor = build_corridor(environ)
+        self._answers = Answers(self._corridor, self._workers)
+        self._watcher = SettingsWatcher(self._corridor.configuration, lambda: None)
+        parts = Parts(
+            self._corridor,
+            self._workers,
+            self._answers,
+            self._metrics,
+            Sessions(),
+            log,
+            self.state,
+        )
+        self._serving = Serving(make_app(parts), self._metrics.failed)
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._unforeseen)
+        guard = Guard(loop, self._heal, (self._folder, os.path.dirname(self._listening.path)))
+        self._guard = guard
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked_to_stop)
+        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
+        await self._serving.listen(self._listening)
+        self._watcher.start()
+        guard.start()
+        self._keep_alive()
+        # What exists now lives as long as we do; the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        self._notifier.ready(f"Answering on {self._listening.path}")
+        self._log.line(f"{__version__} answers on {self._listening.path}")
+        try:
+            await self._stop.wait()
+        finally:
+            self._notifier.stopping()
+            # The file goes first: who connects from now on finds nobody, not a closing door.
+            self._listening.unlink()
+            await self._serving.drain()
+            guard.stop()
+            self._watcher.stop()
+            self._corridor.close()
+
+    def state(self) -> DaemonState:
+        """One look at everything; waits for nothing that is at work."""
+        listening = self._listening
+        seen = None
+        with suppress(OSError):
+            seen = os.lstat(listening.path)
+        return DaemonState(
+            pid=os.getpid(),
+            version=__version__,
+            protocol=PROTOCOL,
+            python=platform.python_version(),
+            executable=sys.executable,
+            started_at=self._started_at,
+            now=time.time(),
+            started_by=self._by,
+            state_dir=self._folder,
+            log_path=self._log.path,
+            installed_version=installed_version(),
+            socket=SocketState(
+                path=listening.path,
+                mode=stat.S_IMODE(seen.st_mode) if seen is not None else None,
+                owner=seen.st_uid if seen is not None else None,
+                inherited=listening.inherited,
+                healed=self._healed,
+            ),
+            connections=self._serving.connections,
+            requests=self._metrics.snapshot(),
+            kept_answers=len(self._answers),
+            stuck_workers=self._workers.stuck,
+            configuration=dataclasses.asdict(self._corridor.configuration.state()),
+            watcher=dataclasses.asdict(self._watcher.describe()),
+            stores=[dataclasses.asdict(store) for store in self._corridor.pool.describe()],
+            repositories=[
+                {
+                    "name": repository.name,
+                    "kind": repository.kind,
+                    "common_dir": repository.common_dir,
+                    "worktrees": [
+                        {"path": one.path, "branch": one.branch, "state": one.state}
+                        for one in repository.checkouts
+                    ],
+                }
+                for repository in self._corridor.repositories.known()
+            ],
+        )
+
+    def _asked_to_stop(self) -> None:
+        if self._stop.is_set():
+            # Asked twice: whoever it is does not want to wait for answers.
+            self._listening.unlink()
+            os._exit(1)
+        self._stop.set()
+
+    def _asked_to_reload(self) -> None:
+        self._notifier.reloading()
+        self._heal()
+        done = self._workers.submit(self._corridor.configuration.reload)
+
+        def reloaded(future: asyncio.Future[Any]) -> None:
+            self._answers.clear()
+            if future.exception() is not None:
+                self._log.failure("reload", future.exception() or Exception())
+            else:
+                self._log.line(f"settings read again, revision {future.result().revision}")
+            self._notifier.ready(f"Answering on {self._listening.path}")
+
+        done.add_done_callback(reloaded)
+
+    def _heal(self) -> None:
+        """Put the lock file, the socket and their folders back where they are missing."""
+        if self._stop.is_set() or (self._lock.in_place() and self._listening.in_place()):
+            return
+        try:
+            if not self._lock.in_place():
+                private_folder(self._folder)
+                self._lock.acquire()
+            if not self._listening.in_place():
+                self._bind_again()
+        except AlreadyRunning as error:
+            self._log.line(f"another daemon took the place while ours was gone ({error.message})")
+            self._stop.set()
+        except DaemonError as error:
+            if self._said != error.message:
+                self._log.line(error.message)
+                self._said = error.message
+            asyncio.get_running_loop().call_later(HEAL_AGAIN, self._heal)
+        else:
+            self._said = None
+            self._guard.arm()
+            # Something may have gone again before the folder was watched.
+            asyncio.get_running_loop().call_later(HEAL_AGAIN, self._heal)
+
+    def _bind_again(self) -> None:
+        path = self._listening.path
+        socket_folder(os.path.dirname(path))
+        self._listening = bind(path)
+        self._healed += 1
+        self._log.line(f"{path} was gone and is there again")
+        self._listen_task = asyncio.ensure_future(self._serving.listen(self._listening))
+
+    def _keep_alive(self) -> None:
+        seconds = self._notifier.keep_alive
+        if seconds is not None:
+            self._notifier.alive()
+            asyncio.get_running_loop().call_later(seconds, self._keep_alive)
+
+    def _unforeseen(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, (ConnectionError, BrokenPipeError)):
+            return
+        self._log.failure(str(context.get("message", "the event loop")), error or Exception())
+
+
+def installed_version() -> str:
+    """Of the package on disk, read and not imported: an upgrade replaces the files under us.
+    Empty where they are gone."""
+    try:
+        with open(claudemem_daemon.__file__, encoding="utf-8") as file:
+            found = re.search(r'^__version__ = "([^"]+)"', file.read(), re.MULTILINE)
+    except OSError:
+        return ""
+    return found.group(1) if found is not None else ""

@@ -1,0 +1,157 @@
+"""Being the one daemon: the private folder, the lock held for life, who started us."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from claudemem_daemon import __version__
+from claudemem_daemon.errors import AlreadyRunning, DaemonError
+from claudemem_daemon.hook import short_dir
+from claudemem_daemon.server.state import StartedBy
+
+LAUNCHD_LABEL: Final = "claudemem-daemon"
+"""Part of every label of our agent; launchd hands it over as XPC_SERVICE_NAME."""
+
+MOST_FILES: Final = 10_240
+"""Descriptors we ask for: macOS takes no more, and the stores of a thousand repositories fit."""
+
+
+def started_by(environ: Mapping[str, str]) -> StartedBy:
+    if any(environ.get(name) for name in ("INVOCATION_ID", "NOTIFY_SOCKET", "LISTEN_PID")):
+        return "systemd"
+    if LAUNCHD_LABEL in environ.get("XPC_SERVICE_NAME", ""):
+        return "launchd"
+    return "hand"
+
+
+def private_folder(path: str) -> None:
+    """Make sure that `path` is a folder of ours that nobody else can enter.
+
+    Missing ones are made 0700, those above it as well. One that exists is never mended: who opened
+    it to others may already have put something there. Raises `DaemonError`.
+    """
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+            # A umask of the caller may take bits from us, never add any.
+            os.chmod(path, 0o700)
+        seen = os.lstat(path)
+    except OSError as error:
+        raise DaemonError(f"{path} cannot be made: {error.strerror}") from error
+    if stat.S_ISLNK(seen.st_mode):
+        raise DaemonError(f"{path} is a symbolic link; replace it by a folder of your own")
+    if not stat.S_ISDIR(seen.st_mode):
+        raise DaemonError(f"{path} is no folder; move it away")
+    if seen.st_uid != os.geteuid():
+        raise DaemonError(f"{path} belongs to user {seen.st_uid}, not to you; remove it")
+    if seen.st_mode & 0o077:
+        mode = stat.S_IMODE(seen.st_mode)
+        raise DaemonError(
+            f"{path} is open to others (mode {mode:04o}); look what is in it, then chmod 700 {path}"
+        )
+
+
+def socket_folder(folder: str) -> None:
+    """Make sure that nobody else can put a socket of theirs in place of ours in `folder`."""
+    if folder == short_dir() or not os.path.lexists(folder):
+        private_folder(folder)
+        return
+    try:
+        seen = os.stat(folder)
+    except OSError as error:
+        raise DaemonError(f"{folder} cannot be looked at: {error.strerror}") from error
+    if seen.st_mode & 0o022 and not seen.st_mode & stat.S_ISVTX:
+        mode = stat.S_IMODE(seen.st_mode)
+        raise DaemonError(
+            f"{folder} can be written by others (mode {mode:04o}); put the socket elsewhere or"
+            f" chmod 700 {folder}"
+        )
+
+
+class InstanceLock:
+    """`daemon.lock`, locked for as long as this object lives.
+
+    The lock alone says that a daemon lives: not the socket, not a process id, not the speed of an
+    answer. The kernel takes it away with the process, however that ends.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Raises `AlreadyRunning` with the holder's pid, or `DaemonError`."""
+        fd = self._locked()
+        previous, self._fd = self._fd, fd
+        if previous >= 0:
+            os.close(previous)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()} {__version__}\n".encode(), 0)
+
+    def in_place(self) -> bool:
+        """Whether the file at the path is still the one we hold."""
+        try:
+            seen = os.lstat(self.path)
+        except OSError:
+            return False
+        held = os.fstat(self._fd)
+        return (seen.st_dev, seen.st_ino) == (held.st_dev, held.st_ino)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _locked(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        while True:
+            try:
+                fd = os.open(self.path, flags, 0o600)
+            except OSError as error:
+                raise DaemonError(f"{self.path} cannot be opened: {error.strerror}") from error
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = os.fstat(fd)
+                with suppress(OSError):
+                    seen = os.lstat(self.path)
+                    if (seen.st_dev, seen.st_ino) == (held.st_dev, held.st_ino):
+                        return fd
+            except BlockingIOError:
+                pid = _holder(fd)
+                os.close(fd)
+                told = f"pid {pid}" if pid is not None else "its pid is not known yet"
+                raise AlreadyRunning(f"already running, {told}", pid=pid) from None
+            except OSError as error:
+                os.close(fd)
+                raise DaemonError(f"{self.path} cannot be locked: {error.strerror}") from error
+            # Removed or replaced between open and lock: what we hold protects nothing.
+            os.close(fd)
+
+
+def _holder(fd: int) -> int | None:
+    """The pid in the lock file; its holder writes it just after it took the lock."""
+    patience = time.monotonic() + 0.5
+    while True:
+        word = os.pread(fd, 64, 0).partition(b" ")[0]
+        if word.isdigit():
+            return int(word)
+        if time.monotonic() > patience:
+            return None
+        time.sleep(0.005)
+
+
+def raise_file_limit() -> None:
+    """The usual soft limit of 256 or 1024 is for programs that use select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,56 @@
+"""Where the daemon says what happened: one line each, to its own file or to the service manager."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import Final
+
+MOST_LOG: Final = 1_000_000
+"""Bytes of `daemon.log`; then it becomes `daemon.log.1`, and that is all that is kept."""
+
+
+class Log:
+    """Lines to standard error, and to `path` where there is one.
+
+    A full disk or a closed terminal is no reason to stop answering: lines that cannot be written
+    are lost.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+
+    def line(self, message: str) -> None:
+        text = " ".join(message.split())
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"claudemem-daemon: {text}\n")
+            sys.stderr.flush()
+        if self.path is not None:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+            with suppress(OSError):
+                self._append(self.path, f"{stamp} [{os.getpid()}] {text}\n")
+
+    def failure(self, doing: str, error: BaseException) -> None:
+        """An error nobody foresaw: its kind and place, without a traceback."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = ""
+        if trace is not None:
+            code = trace.tb_frame.f_code
+            where = f" at {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
+        self.line(f"{doing} failed: {type(error).__name__}: {error}{where}")
+
+    def _append(self, path: str, text: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o600)
+        try:
+            if os.fstat(fd).st_size + len(text) > MOST_LOG:
+                os.rename(path, path + ".1")
+                os.close(fd)
+                fd = os.open(path, flags, 0o600)
+            os.write(fd, text.encode("utf-8", "backslashreplace"))
+        finally:
+            os.close(fd)

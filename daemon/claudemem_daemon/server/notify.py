@@ -1,0 +1,57 @@
+"""Telling systemd how we are, by its own small datagram protocol (sd_notify(3))."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+MICRO: Final = 1_000_000
+
+
+class Notifier:
+    """Sends to `NOTIFY_SOCKET`; does nothing where there is none. Never blocks, never raises: a
+    service manager that does not listen is no reason to stop answering."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        address = environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.keep_alive = _keep_alive(environ)
+        """Seconds between two `alive()`, None when no watchdog waits for them."""
+
+    def ready(self, status: str) -> None:
+        self._send("READY=1", f"STATUS={status}")
+
+    def status(self, status: str) -> None:
+        self._send(f"STATUS={status}")
+
+    def reloading(self) -> None:
+        # The time lets systemd tell this reload's READY=1 from an earlier one's.
+        usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={usec}")
+
+    def stopping(self) -> None:
+        self._send("STOPPING=1", "STATUS=Finishing what was asked")
+
+    def alive(self) -> None:
+        self._send("WATCHDOG=1")
+
+    def _send(self, *lines: str) -> None:
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto(os.fsencode("\n".join(lines)), self._address)
+
+
+def _keep_alive(environ: Mapping[str, str]) -> float | None:
+    """Half of the watchdog's patience, if it is ours it waits for."""
+    try:
+        usec = int(environ.get("WATCHDOG_USEC", ""))
+        pid = int(environ.get("WATCHDOG_PID", os.getpid()))
+    except ValueError:
+        return None
+    return usec / MICRO / 2 if usec > 0 and pid == os.getpid() else None

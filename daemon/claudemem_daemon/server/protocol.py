@@ -1,0 +1,213 @@
+"""uvicorn's HTTP protocol with limits: what a client may send, how much, and for how long.
+
+Everything here happens while bytes arrive, so that no request, however big or slow, is ever held
+in memory beyond its cap. Refusals are answered in the contract's form, then the connection is
+closed once the client has had a chance to read them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from claudemem_daemon.server.peer import peer_uid, welcome
+
+MOST_HEAD: Final = 32 * 1024
+"""Bytes of request line and headers; the hook client sends at most 24 KB of environment."""
+MOST_BODY: Final = 64 * 1024
+MOST_HOOK_BODY: Final = 1024 * 1024
+HOOKS: Final = b"/v1/hooks/"
+PATIENCE: Final = 5.0
+"""Seconds in which a request must be complete, from the connection's start or the last answer."""
+MOST_CONNECTIONS: Final = 256
+MOST_PIPELINED: Final = 64
+LINGER: Final = 1.0
+"""Seconds for which a refused client may go on sending; what it sends is thrown away."""
+MOST_LINGER: Final = 4 * 1024 * 1024
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(
+        self, config: Config, server_state: ServerState, refused: Callable[[str], None]
+    ) -> None:
+        super().__init__(config, server_state, app_state={})
+        self._count_refusal = refused
+        self._head = 0
+        self._body = 0
+        self._most_body = MOST_BODY
+        self._in_head = True
+        self._half_closed = False
+        self._refused = False
+        self._thrown_away = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        uid = peer_uid(transport.get_extra_info("socket"))
+        if not welcome(uid):
+            self._refuse(403, "forbidden", f"this socket serves another user than {uid}")
+            return
+        if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
+            self._refuse(503, "busy", "too many connections; try again")
+            return
+        self._wait_for_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's closes at once
+        """A client that half-closes after its request still gets its answer."""
+        self._half_closed = True
+        return not self._refused and not self.idle and self._in_head
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            self._thrown_away += len(data)
+            if self._thrown_away > MOST_LINGER:
+                self.transport.abort()
+            return
+        if self._in_head:
+            self._head += len(data)
+        super().data_received(data)
+        if self._in_head and self._head > MOST_HEAD:
+            self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._timer is None:
+            self._wait_for_request()
+
+    def on_headers_complete(self) -> None:
+        if self._refused:
+            return
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > MOST_HEAD:
+            self._refuse_head()
+            return
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self._refuse(503, "busy", "too many requests without waiting for an answer")
+            return
+        self._in_head = False
+        self._head = 0
+        self._body = 0
+        self._most_body = MOST_HOOK_BODY if self.url.startswith(HOOKS) else MOST_BODY
+        if self._announced() > self._most_body:
+            self._refuse_body()
+            return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._refused:
+            return
+        self._body += len(body)
+        if self._body > self._most_body:
+            self._refuse_body()
+            return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        self._head = 0
+        if self._refused:
+            return
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        unread = not self._in_head  # answered early: the rest of the body is of no use to anyone
+        if self.idle and (unread or self._half_closed):
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
+        self._refuse(400, "bad_request", "this is no HTTP/1.1 request")
+
+    def shutdown(self) -> None:
+        self._stop_waiting()
+        super().shutdown()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing was asked that is not answered yet."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def due(self) -> float:
+        """When the loop's clock ends our patience; 0 for a connection kept alive after an answer."""
+        return self._timer.when() if self._timer is not None else 0.0
+
+    def _make_room(self) -> bool:
+        """Close the connection that has been silent longest; False when all are at work."""
+        silent = [
+            other
+            for other in self.connections
+            if isinstance(other, BoundedProtocol) and other is not self and other.idle
+        ]
+        if not silent:
+            return False
+        min(silent, key=lambda other: other.due).transport.abort()
+        return True
+
+    def _announced(self) -> int:
+        for name, value in self.headers:
+            if name == b"content-length":
+                return int(value)
+        return 0
+
+    def _wait_for_request(self) -> None:
+        self._timer = self.loop.call_later(PATIENCE, self._too_slow)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self._refused:
+            self.transport.abort()
+        elif self._head or not self._in_head:
+            self._refuse(408, "timeout", f"the request was not complete after {PATIENCE:g} s")
+        else:
+            self.transport.close()
+
+    def _refuse_head(self) -> None:
+        self._refuse(431, "too_large", f"request line and headers are over {MOST_HEAD} bytes")
+
+    def _refuse_body(self) -> None:
+        self._refuse(413, "too_large", f"the body is over {self._most_body} bytes")
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        """Answer out of turn, and read on only to throw away."""
+        if self._refused:
+            return
+        self._refused = True
+        self._stop_waiting()
+        self._unset_keepalive_if_required()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # The one who works on it learns that nobody waits any more.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.pipeline.clear()
+        body = json.dumps({"error": {"code": code, "message": message}}).encode()
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        self.flow.resume_reading()
+        self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + body)
+        self.transport.write_eof()
+        self._count_refusal(code)
+        self._timer = self.loop.call_later(LINGER, self._too_slow)

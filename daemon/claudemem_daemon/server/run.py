@@ -1,0 +1,79 @@
+"""`claudemem-daemon run`: from nothing to the one daemon, and its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from asyncio import Runner
+from collections.abc import MutableMapping
+from typing import Final
+
+import uvloop
+
+from claudemem_daemon.errors import AlreadyRunning, DaemonError
+from claudemem_daemon.hook import socket_path, state_dir
+from claudemem_daemon.server.daemon import Daemon
+from claudemem_daemon.server.lifecycle import (
+    InstanceLock,
+    private_folder,
+    raise_file_limit,
+    socket_folder,
+    started_by,
+)
+from claudemem_daemon.server.listening import Listening, bind, inherited
+from claudemem_daemon.server.log import Log
+from claudemem_daemon.server.state import StartedBy
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long a worker may keep the interpreter while the event loop wants it; Python's own 5 ms are
+thirty times what an answer takes."""
+
+
+def run_daemon(environ: MutableMapping[str, str]) -> int:
+    """Serve until told to stop. Returns 0 after a clean stop; 1 when it could not start; for a
+    daemon that runs already 0 under a service manager, which would only try again, and 1 by hand.
+
+    `environ` loses the variables by which a service manager hands over sockets.
+    """
+    by = started_by(environ)
+    folder = state_dir(environ)
+    log = Log(None)
+    lock = InstanceLock(os.path.join(folder, "daemon.lock"))
+    try:
+        private_folder(folder)
+        if by == "hand":
+            log = Log(os.path.join(folder, "daemon.log"))
+        lock.acquire()
+        listening = inherited(environ) or _own(environ)
+    except AlreadyRunning as error:
+        log.line(error.message)
+        return 1 if by == "hand" else 0
+    except DaemonError as error:
+        log.line(error.message)
+        lock.release()
+        return error.exit_code
+    raise_file_limit()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        with Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(environ, folder, lock, listening, log, by))
+    finally:
+        lock.release()
+    return 0
+
+
+async def _serve(
+    environ: MutableMapping[str, str],
+    folder: str,
+    lock: InstanceLock,
+    listening: Listening,
+    log: Log,
+    by: StartedBy,
+) -> None:
+    await Daemon(environ, folder, lock, listening, log, by).run()
+
+
+def _own(environ: MutableMapping[str, str]) -> Listening:
+    path = socket_path(environ)
+    socket_folder(os.path.dirname(path))
+    return bind(path)

@@ -1,0 +1,262 @@
+"""What clients may ask, checked: bodies and query strings become a `Question`.
+
+Unknown fields are ignored, so that a newer client can talk to an older daemon. Texts are accepted
+in `os.fsdecode` form: a path may hold bytes that are no UTF-8, which pydantic's own text type
+refuses, so texts have a type of their own here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final
+from urllib.parse import unquote_to_bytes
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+
+from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.question import Question, Scope
+
+MOST_PATH: Final = 4096
+"""Bytes, PATH_MAX on Linux; longer is no path at all."""
+MOST_ROWS: Final = 100_000
+MOST_PROJECTS: Final = 4096
+
+
+def _text(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError("a text is wanted")
+    return value if value is None else _encodable(value)
+
+
+def _encodable(text: str) -> str:
+    """Surrogates that stand for a byte pass, others are no text at all."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ValueError("it holds half a character") from None
+    return text
+
+
+def _path(value: object) -> str | None:
+    text = _text(value)
+    if text is None:
+        return None
+    if "\0" in text:
+        raise ValueError("a path cannot hold a NUL")
+    if len(os.fsencode(text)) > MOST_PATH:
+        raise ValueError(f"a path has at most {MOST_PATH} bytes")
+    if not text.startswith("/"):
+        raise ValueError("an absolute path is wanted: the daemon has another current folder")
+    return text
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    """A list of texts, or one text with commas."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise ValueError("a list of texts is wanted, or one text with commas")
+    if len(value) > MOST_PROJECTS:
+        raise ValueError(f"at most {MOST_PROJECTS} are taken")
+    return tuple(dict.fromkeys(_encodable(one) for each in value if (one := each.strip())))
+
+
+def _count(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError("a whole number is wanted")
+    if isinstance(value, str) and not (value.strip().isdecimal() and len(value) < 20):
+        raise ValueError("a whole number is wanted, 0 or more")
+    number = int(value)
+    if number < 0:
+        raise ValueError("0 or more is wanted")
+    return min(number, MOST_ROWS)
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "1", "yes", "on"):
+        return True
+    if value is None or (
+        isinstance(value, str) and value.lower() in ("false", "0", "no", "off", "")
+    ):
+        return False
+    raise ValueError("true or false is wanted")
+
+
+def _environment(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("an object of names and texts is wanted")
+    taken: dict[str, str] = {}
+    for name, one in value.items():
+        if isinstance(one, bool):
+            one = "true" if one else "false"
+        if not isinstance(one, (str, int, float)):
+            raise ValueError(f"{name[:80]} is no text")
+        taken[name] = str(one)
+    return taken
+
+
+def _row(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError("the id of an observation is wanted")
+    return value
+
+
+Text = Annotated[Any, BeforeValidator(_text)]
+AbsolutePath = Annotated[Any, BeforeValidator(_path)]
+Names = Annotated[Any, BeforeValidator(_names)]
+Count = Annotated[Any, BeforeValidator(_count)]
+Flag = Annotated[Any, BeforeValidator(_flag)]
+Environment = Annotated[Any, BeforeValidator(_environment)]
+RowId = Annotated[Any, BeforeValidator(_row)]
+
+
+class Body(BaseModel):
+    """`POST /v1/query` and `/v1/explain`, and the query string of the inject route."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    cwd: AbsolutePath = None
+    projects: Names = None
+    scope: Scope | None = None
+    limit: Count = None
+    types: Names = None
+    concepts: Names = None
+    platform_source: Text = None
+    env: Environment = {}
+    full: Flag = False
+    colors: Flag = False
+    observation: RowId = None
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> Body:
+        if self.cwd is not None and self.projects is not None:
+            raise ValueError("give cwd or projects, not both")
+        if self.cwd is None and not self.projects:
+            raise ValueError("give cwd (an absolute path) or projects (at least one key)")
+        return self
+
+    def question(self, headers_env: Mapping[str, str]) -> Question:
+        """The question; the body's `env` stands above the headers'."""
+        return Question(
+            cwd=self.cwd,
+            projects=self.projects or (),
+            env={**headers_env, **self.env},
+            scope=self.scope,
+            limit=self.limit,
+            types=self.types,
+            concepts=self.concepts,
+            platform_source=self.platform_source or None,
+            full=self.full,
+            human=self.colors,
+        )
+
+
+def parse_json(data: bytes) -> Any:
+    """The value in `data`; bytes that are no UTF-8 become surrogates, as in a path.
+
+    Raises `InvalidRequest`: for what is no JSON, is nested too deep, or names a key twice.
+    """
+    try:
+        return json.loads(
+            data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape"),
+            object_pairs_hook=_once,
+            parse_constant=_no_constant,
+        )
+    except RecursionError:
+        raise InvalidRequest("the body is nested too deep") from None
+    except ValueError as error:
+        raise InvalidRequest(f"the body is no JSON: {error}") from None
+
+
+def parse_body(data: bytes) -> Body:
+    """A body of the query and explain routes. Raises `InvalidRequest`."""
+    value = parse_json(data)
+    if not isinstance(value, dict):
+        raise InvalidRequest("the body must be one JSON object")
+    return _checked(value)
+
+
+INJECT_NAMES: Final[Mapping[str, str]] = {
+    "cwd": "cwd",
+    "projects": "projects",
+    # claude-mem's own worker takes one project by this name as well.
+    "project": "projects",
+    "full": "full",
+    "colors": "colors",
+    "platformSource": "platform_source",
+    "limit": "limit",
+    "types": "types",
+    "concepts": "concepts",
+    "scope": "scope",
+}
+_LISTS: Final = ("projects", "types", "concepts")
+
+
+def parse_query(query: bytes) -> Body:
+    """The query string of the inject route; a parameter without a value counts as not given.
+
+    Raises `InvalidRequest`.
+    """
+    values: dict[str, Any] = {}
+    for part in query.split(b"&"):
+        name, _, value = part.partition(b"=")
+        field = INJECT_NAMES.get(_decoded(name))
+        if field is None or not value:
+            continue
+        text = _decoded(value)
+        if field in _LISTS:
+            values.setdefault(field, []).extend(text.split(","))
+        elif field in values:
+            raise InvalidRequest(f"{_decoded(name)} is given twice")
+        else:
+            values[field] = text
+    return _checked(values)
+
+
+def header_environment(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The caller's environment from `Claudemem-Env: NAME=percent-encoded value` headers."""
+    environ: dict[str, str] = {}
+    for name, value in headers:
+        if name == b"claudemem-env":
+            key, _, encoded = value.partition(b"=")
+            environ[os.fsdecode(key.strip())] = os.fsdecode(unquote_to_bytes(encoded))
+    return environ
+
+
+def _checked(values: Mapping[str, Any]) -> Body:
+    try:
+        return Body.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        field = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(f"{field}: {message}" if field else message) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{twice[:80]!r} stands twice in one object")
+    return value
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _decoded(data: bytes) -> str:
+    return os.fsdecode(unquote_to_bytes(data.replace(b"+", b" ")))

@@ -1,0 +1,134 @@
+"""The contract's JSON shapes of answers; pure, and shared with the command line's own answers.
+
+Texts may hold surrogates that stand for bytes of a path; `as_json` writes them as escapes, so that
+what goes out is always valid UTF-8 and valid JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from claudemem_daemon.corridor import Answer
+from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Summary
+from claudemem_daemon.settings.model import Source
+from claudemem_daemon.stores.model import StoreReport
+from claudemem_daemon.warning import AnswerWarning
+
+
+def as_json(value: Any) -> bytes:
+    """One line of ASCII."""
+    return json.dumps(value, separators=(",", ":"), default=plain).encode("ascii")
+
+
+def query_shape(answer: Answer) -> dict[str, Any]:
+    """The answer of `/v1/query` and of `query --json`."""
+    selection = answer.selection
+    return {
+        "observations": [observation_shape(row) for row in selection.observations],
+        "summaries": [summary_shape(row) for row in selection.summaries],
+        "projects": [project_shape(project) for project in selection.projects],
+        "stores": [store_shape(store) for store in selection.stores],
+        "filters": filters_shape(selection.filters),
+        "warnings": warning_shapes(answer.warnings),
+    }
+
+
+def observation_shape(row: Observation) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "project": row.project,
+        "store": row.store,
+        "type": row.type,
+        "title": row.title,
+        "subtitle": row.subtitle,
+        "narrative": row.narrative,
+        "facts": row.facts,
+        "concepts": row.concepts,
+        "files_read": row.files_read,
+        "files_modified": row.files_modified,
+        "created_at": row.created_at,
+        "created_at_epoch": row.created_at_epoch,
+        "discovery_tokens": row.discovery_tokens,
+        "memory_session_id": row.memory_session_id,
+        "platform_source": row.platform_source,
+    }
+
+
+def summary_shape(row: Summary) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "project": row.project,
+        "store": row.store,
+        "request": row.request,
+        "investigated": row.investigated,
+        "learned": row.learned,
+        "completed": row.completed,
+        "next_steps": row.next_steps,
+        "notes": row.notes,
+        "created_at": row.created_at,
+        "created_at_epoch": row.created_at_epoch,
+        "memory_session_id": row.memory_session_id,
+        "platform_source": row.platform_source,
+    }
+
+
+def project_shape(project: ProjectReport) -> dict[str, Any]:
+    return {
+        "key": project.key,
+        "path": project.path,
+        "role": project.role,
+        "stores": project.stores,
+        "observations": project.observations,
+    }
+
+
+def store_shape(store: StoreReport) -> dict[str, Any]:
+    return {
+        "path": store.path,
+        "ok": store.ok,
+        "error": store.error,
+        "schema_version": store.schema_version,
+    }
+
+
+def filters_shape(filters: Filters) -> dict[str, Any]:
+    return {
+        "types": filters.types,
+        "concepts": filters.concepts,
+        "limit": filters.limit,
+        "scope": filters.scope,
+        "platform_source": filters.platform_source,
+        "sources": sources_shape(filters.sources),
+    }
+
+
+def sources_shape(sources: Mapping[str, Source]) -> dict[str, Any]:
+    """Contract key -> where its value came from."""
+    return {
+        key: {"origin": source.origin, "detail": source.detail} for key, source in sources.items()
+    }
+
+
+def warning_shapes(warnings: Iterable[AnswerWarning]) -> list[dict[str, str]]:
+    """Each said once, in the order in which they came up."""
+    return [warning.as_json() for warning in dict.fromkeys(warnings)]
+
+
+def error_shape(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+def plain(value: Any) -> Any:
+    """A frozen value of ours as JSON knows it: fields by name, warnings in their own shape."""
+    if isinstance(value, AnswerWarning):
+        return value.as_json()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON shape")
