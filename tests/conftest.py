@@ -1,0 +1,54 @@
+"""What every test has: a HOME of its own, and a daemon in it if it asks for one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import Daemon, eventually
+
+OURS = ("CLAUDE", "CURSOR", "GEMINI", "COPILOT", "CODEX", "XDG_", "GIT_", "LISTEN_", "NOTIFY_")
+MORE = ("INVOCATION_ID", "WATCHDOG_USEC", "WATCHDOG_PID", "XPC_SERVICE_NAME")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the developer's own assistant, git or service manager decides a test."""
+    for name in list(os.environ):
+        if name.startswith(OURS) or name in MORE:
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    """A test that starts threads ends them."""
+    before = set(threading.enumerate())
+    yield
+
+    def left() -> list[threading.Thread]:
+        return [
+            thread
+            for thread in threading.enumerate()
+            if thread not in before and thread.is_alive() and not thread.daemon
+        ]
+
+    eventually(lambda: not left(), f"the test's threads end: {left()}", within=5)
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty HOME with a short name: socket addresses have little room."""
+    with tempfile.TemporaryDirectory(prefix="cm-") as folder:
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[Daemon]:
+    with Daemon(home) as running:
+        yield running
