@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import make_context
 from claudemem_daemon.deadline import Deadline
@@ -116,16 +117,29 @@ class Corridor:
         selection = select(question, way.settings, way.keys, way.located, self.pool, deadline)
         return Answer(way, selection)
 
-    def context(self, question: Question, deadline: Deadline) -> ContextAnswer:
-        """The rows and their text."""
+    def context(
+        self,
+        question: Question,
+        deadline: Deadline,
+        *,
+        cap: int | None = None,
+        unit: Unit = "utf16",
+    ) -> ContextAnswer:
+        """The rows and their text, which `cap` (in `unit`) limits besides the setting."""
         answer = self.ask(question, deadline)
-        return ContextAnswer(answer, self.render(answer))
+        return ContextAnswer(answer, self.render(answer, cap=cap, unit=unit))
 
-    def render(self, answer: Answer) -> Context:
+    def render(self, answer: Answer, *, cap: int | None = None, unit: Unit = "utf16") -> Context:
         """The text for rows that were already selected."""
         way = answer.way
         return make_context(
-            way.question, way.settings, way.keys, answer.selection, warnings=answer.warnings
+            way.question,
+            way.settings,
+            way.keys,
+            answer.selection,
+            warnings=answer.warnings,
+            cap=cap,
+            unit=unit,
         )
 
     def explain(

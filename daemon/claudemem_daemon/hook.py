@@ -135,7 +135,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-class _NothingToPrint(Exception):  # noqa: N818 - not an error: a hook may have nothing to say
+class _NothingToPrint(Exception):
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
