@@ -19,9 +19,10 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.status import build_status
 from claudemem_daemon.errors import ClaudememError, DeadlineExceeded
 from claudemem_daemon.question import Question
-from claudemem_daemon.server import hooks
 from claudemem_daemon.server.answers import CORRIDOR_SHARE, key_of
 from claudemem_daemon.server.app import INJECT, JSON, TEXT, Asked, Door, Parts, Refusals
+from claudemem_daemon.server.hooks.answering import answer as answer_hook
+from claudemem_daemon.server.hooks.model import HookAnswer
 from claudemem_daemon.server.schema import header_environment, parse_body
 from claudemem_daemon.server.shapes import as_json, warning_shapes
 
@@ -103,11 +104,11 @@ class Routes:
         seconds = parts.answers.seconds(Question(cwd="/", env=environ))
         deadline = Deadline.after(seconds * CORRIDOR_SHARE)
 
-        def work() -> hooks.HookAnswer:
-            return hooks.answer(platform, body, environ, parts.corridor, parts.sessions, deadline)
+        def work() -> HookAnswer:
+            return answer_hook(platform, body, environ, parts.corridor, parts.sessions, deadline)
 
         answer = await self._within(seconds, work)
-        parts.metrics.hook(platform, answer.detail, time.perf_counter() - began)
+        parts.metrics.hook(platform, answer.event, answer.cwd, time.perf_counter() - began)
         return Response(answer.body, answer.status, media_type=JSON)
 
     async def status(self, _request: Request) -> Response:

@@ -1,0 +1,126 @@
+"""From a hook's standard input to its standard output, by the same corridor as every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from claudemem_daemon.context.budget import Unit
+from claudemem_daemon.corridor import Answer, Corridor
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import NotFound
+from claudemem_daemon.hook import PLATFORMS
+from claudemem_daemon.question import Question
+from claudemem_daemon.server.hooks.callers import parse, read_call
+from claudemem_daemon.server.hooks.envelopes import fitted, nothing
+from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
+from claudemem_daemon.server.hooks.sessions import Sessions
+
+
+def answer(
+    platform: str,
+    body: bytes,
+    env: Mapping[str, str],
+    corridor: Corridor,
+    sessions: Sessions | None,
+    deadline: Deadline,
+) -> HookAnswer:
+    """What the hook prints. Odd input is nothing to print, never an error; without `sessions` (no
+    daemon remembers anything) prompt events in delta mode get nothing.
+
+    Raises `NotFound` for an unknown platform, and what the corridor raises.
+    """
+    if platform not in PLATFORMS:
+        raise NotFound(f"no platform {platform[:40]!r}; one of {', '.join(PLATFORMS)}")
+    fields = parse(body)
+    if fields is None:
+        return HookAnswer(nothing(platform), "no JSON object on standard input", "", None)
+    call = read_call(platform, fields, env)
+    reason = _silent(platform, call, sessions)
+    if reason is not None:
+        return HookAnswer(nothing(call.caller), reason, call.event, call.cwd)
+    cwd = _where(call, corridor)
+    question = Question(
+        cwd=cwd,
+        env=env,
+        session_id=call.session_id,
+        transcript_path=call.transcript_path,
+    )
+    if call.kind != "prompt":
+        return _whole(call, question, corridor, sessions, deadline)
+    wanted = corridor.configuration.snapshot(question).prompt_context
+    if wanted == "off":
+        return HookAnswer(nothing(call.caller), "prompt context is off", call.event, cwd)
+    told = sessions.told(call) if sessions is not None else None
+    if wanted == "full":
+        return _whole(call, question, corridor, sessions, deadline)
+    if sessions is None or call.session_id is None:
+        return HookAnswer(nothing(call.caller), "no session to tell news to", call.event, cwd)
+    if told is None:
+        return _whole(call, question, corridor, sessions, deadline)
+    return _news(call, question, told, corridor, sessions, deadline)
+
+
+def _silent(platform: str, call: HookCall, sessions: Sessions | None) -> str | None:
+    if call.kind is None:
+        return f"{call.caller} takes no context at {call.event or 'this event'}"
+    if call.skipped:
+        return "not a prompt of a person"
+    if call.cwd is None:
+        return "no usable cwd"
+    if sessions is not None and sessions.twice(platform, call):
+        return "another entry has answered this event"
+    return None
+
+
+def _where(call: HookCall, corridor: Corridor) -> str | None:
+    """The working directory; the assistant's project folder where that is in no repository, as in
+    the temporary folders of subagents."""
+    if call.cwd is None or call.project_dir is None or call.project_dir == call.cwd:
+        return call.cwd
+    if corridor.repositories.resolve(call.cwd).kind != "none":
+        return call.cwd
+    return call.project_dir
+
+
+def _whole(
+    call: HookCall,
+    question: Question,
+    corridor: Corridor,
+    sessions: Sessions | None,
+    deadline: Deadline,
+) -> HookAnswer:
+    if sessions is not None and call.kind != "prompt":
+        sessions.begin(call)
+    rows = corridor.ask(question, deadline)
+    return _told(call, rows, corridor, sessions, "whole context")
+
+
+def _news(
+    call: HookCall,
+    question: Question,
+    told: Mapping[str, int],
+    corridor: Corridor,
+    sessions: Sessions,
+    deadline: Deadline,
+) -> HookAnswer:
+    since = Question(
+        cwd=question.cwd,
+        env=question.env,
+        session_id=question.session_id,
+        transcript_path=question.transcript_path,
+        since=told,
+    )
+    return _told(call, corridor.ask(since, deadline), corridor, sessions, "news")
+
+
+def _told(
+    call: HookCall, rows: Answer, corridor: Corridor, sessions: Sessions | None, what: str
+) -> HookAnswer:
+    def render(cap: int | None, unit: Unit) -> str:
+        return corridor.render(rows, cap=cap, unit=unit).text
+
+    body = fitted(call, render)
+    if sessions is not None:
+        sessions.tell(call, rows.selection.high_water)
+    count = len(rows.selection.observations)
+    return HookAnswer(body, f"{what}, {count} observations", call.event, rows.way.question.cwd)
