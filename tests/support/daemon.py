@@ -103,11 +103,14 @@ class Daemon:
         environ: Mapping[str, str] | None = None,
         umask: int = -1,
         prefix: Iterable[str] = (),
+        pass_fds: Iterable[int] = (),
+        program: Iterable[str] | None = None,
     ) -> None:
         self.home = os.fspath(home)
         self.environ = clean_environ(home, **(environ or {}))
         self.umask = umask
-        self.prefix = list(prefix)
+        self.command = [*prefix, *(command() if program is None else program), "run"]
+        self.pass_fds = tuple(pass_fds)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -149,12 +152,13 @@ class Daemon:
     def start(self) -> None:
         """Start it, and wait until it answers. Fails with its own words when it does not."""
         self._process = subprocess.Popen(
-            [*self.prefix, *command(), "run"],
+            self.command,
             env=self.environ,
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
             umask=self.umask,
+            pass_fds=self.pass_fds,
             cwd="/",
         )
         eventually(self._answers, "the daemon answers")

@@ -80,7 +80,11 @@ class Daemon:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unforeseen)
-        guard = Guard(loop, self._heal, (self._folder, os.path.dirname(self._listening.path)))
+        # The folder above as well: that ours was moved away, only its parent tells.
+        above = os.path.dirname(self._folder)
+        guard = Guard(
+            loop, self._heal, (self._folder, above, os.path.dirname(self._listening.path))
+        )
         self._guard = guard
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_stop)
