@@ -24,7 +24,7 @@ from claudemem_daemon.server.app import INJECT, JSON, TEXT, Asked, Door, Parts, 
 from claudemem_daemon.server.hooks.answering import answer as answer_hook
 from claudemem_daemon.server.hooks.model import HookAnswer
 from claudemem_daemon.server.schema import header_environment, parse_body
-from claudemem_daemon.server.shapes import as_json, warning_shapes
+from claudemem_daemon.server.shapes import as_json, explain_shape, warning_shapes
 
 T = TypeVar("T")
 
@@ -91,7 +91,10 @@ class Routes:
         deadline = Deadline.after(seconds * CORRIDOR_SHARE)
 
         def work() -> bytes:
-            return as_json(corridor.explain(question, deadline, body.observation))
+            way = corridor.way(question)
+            return as_json(
+                explain_shape(way, corridor.explain(question, deadline, body.observation))
+            )
 
         return Response(await self._within(seconds, work), media_type=JSON)
 

@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from claudemem_daemon.corridor import Answer
+from claudemem_daemon.corridor import Answer, Way
+from claudemem_daemon.selection.explain import Explanation
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Summary
-from claudemem_daemon.settings.model import Source
+from claudemem_daemon.settings.model import KEY_FIELDS, Settings, Source
 from claudemem_daemon.stores.model import StoreReport
 from claudemem_daemon.warning import AnswerWarning
 
@@ -34,6 +35,49 @@ def query_shape(answer: Answer) -> dict[str, Any]:
         "filters": filters_shape(selection.filters),
         "warnings": warning_shapes(answer.warnings),
     }
+
+
+def explain_shape(way: Way, explanation: Explanation) -> dict[str, Any]:
+    """The answer of `/v1/explain`: the way of the question, then what each filter left."""
+    repository = way.repository
+    selection = explanation.selection
+    return {
+        "repository": {
+            "kind": repository.kind if repository is not None else None,
+            "name": way.keys.name,
+            "main": repository.main.path if repository is not None and repository.main else None,
+            "common_dir": repository.common_dir if repository is not None else None,
+            "resolved_by": repository.resolved_by
+            if repository is not None
+            else "projects asked for by name",
+        },
+        "settings": settings_shape(way.settings),
+        "keys": [plain(key) for key in way.keys.keys],
+        "stores": [plain(store) for store in selection.stores],
+        "filters": filters_shape(selection.filters),
+        "duplicates": selection.duplicates,
+        "complete": selection.complete,
+        **explanation.as_json(),
+        "warnings": warning_shapes((*way.warnings, *selection.warnings)),
+    }
+
+
+def settings_shape(settings: Settings) -> dict[str, Any]:
+    """Each setting with its value and where it came from, as `config` shows it."""
+    shape: dict[str, Any] = {}
+    for key in KEY_FIELDS:
+        source = settings.sources.get(key, Source("default"))
+        shape[key] = {
+            "value": settings.value(key),
+            "origin": source.origin,
+            "detail": source.detail,
+        }
+    shape["CLAUDE_MEM_MODE"] = {
+        "value": settings.mode.id,
+        "origin": settings.sources["CLAUDE_MEM_MODE"].origin,
+        "detail": settings.sources["CLAUDE_MEM_MODE"].detail,
+    }
+    return shape
 
 
 def observation_shape(row: Observation) -> dict[str, Any]:

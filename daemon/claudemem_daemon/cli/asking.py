@@ -1,0 +1,202 @@
+"""`context`, `query`, `explain`: asked of the daemon, or answered here by the same code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from claudemem_daemon.api import open_corridor
+from claudemem_daemon.cli.options import make_question, path_text, plain, question_options, table
+from claudemem_daemon.client import Client, Unreachable
+from claudemem_daemon.corridor import Corridor
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.question import Question
+from claudemem_daemon.server.shapes import as_json, explain_shape, query_shape
+
+T = TypeVar("T")
+
+
+@click.command("context")
+@question_options
+@click.option("--full", is_flag=True, help="No limit, no size cap, every row in full.")
+@click.option("--json", "as_shape", is_flag=True, help="The text and the rows as JSON.")
+@click.option("--human", is_flag=True, help="For a terminal, with colours.")
+def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> None:
+    """The text a hook would put in front of a prompt in this folder."""
+    if as_shape and human:
+        raise click.UsageError("--json and --human are two different outputs")
+    question = make_question(**asked, full=full, human=human)
+
+    def text_here(corridor: Corridor, deadline: Deadline) -> bytes:
+        made = corridor.context(question, deadline).context.text
+        return made.encode("utf-8", "replace")
+
+    text = _ask(question, lambda client: client.get(_INJECT, _parameters(question)), text_here)
+    if as_shape:
+        shape = _rows(question)
+        click.echo(as_json({"context": text.decode(), **shape}))
+    elif text:
+        click.echo(text.decode("utf-8", "replace"))
+
+
+@click.command("query")
+@question_options
+@click.option("--json", "as_shape", is_flag=True, help="The whole answer as JSON.")
+def query_command(as_shape: bool, **asked: Any) -> None:
+    """The observations behind the context, newest first."""
+    question = make_question(**asked)
+    shape = _rows(question)
+    if as_shape:
+        click.echo(as_json(shape))
+        return
+    rows = [
+        [str(row["id"]), _when(row), plain(row["type"], 20), plain(row["project"], 40),
+         plain(row["title"], 100)]
+        for row in shape["observations"]
+    ]  # fmt: skip
+    for line in table([["ID", "WHEN", "TYPE", "PROJECT", "TITLE"], *rows]) if rows else []:
+        click.echo(line)
+    if not rows:
+        click.echo("no observations; `claudemem-daemon explain` says why")
+    for warning in shape["warnings"]:
+        click.echo(f"! {plain(warning['message'], 400)}", err=True)
+
+
+@click.command("explain")
+@question_options
+@click.argument("observation", required=False, type=click.IntRange(min=0), metavar="[ID]")
+@click.option("--json", "as_shape", is_flag=True, help="The whole explanation as JSON.")
+def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> None:
+    """Why these observations and not others; with ID, what becomes of that one."""
+    question = make_question(**asked)
+    body = {**_body(question), "observation": observation}
+
+    def here(corridor: Corridor, deadline: Deadline) -> dict[str, Any]:
+        way = corridor.way(question)
+        explanation = corridor.explain(question, deadline, observation)
+        shape: dict[str, Any] = json.loads(as_json(explain_shape(way, explanation)))
+        return shape
+
+    shape = _ask(question, lambda client: client.post("/v1/explain", body), here)
+    if as_shape:
+        click.echo(as_json(shape))
+        return
+    for line in _explained(shape):
+        click.echo(line)
+
+
+_INJECT = "/api/context/inject"
+
+
+def _ask(
+    question: Question,
+    daemon: Callable[[Client], T],
+    here: Callable[[Corridor, Deadline], T],
+) -> T:
+    """The daemon's answer; where none listens, or it hangs, the same answer made here."""
+    try:
+        return daemon(Client(os.environ))
+    except Unreachable as error:
+        if error.trouble not in ("not running", "stale socket"):
+            print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
+    with open_corridor(os.environ) as corridor:
+        seconds = corridor.configuration.snapshot(question).timeout_ms / 1000
+        return here(corridor, Deadline.after(max(seconds, 5.0)))
+
+
+def _rows(question: Question) -> dict[str, Any]:
+    def here(corridor: Corridor, deadline: Deadline) -> dict[str, Any]:
+        shape: dict[str, Any] = json.loads(as_json(query_shape(corridor.ask(question, deadline))))
+        return shape
+
+    asked: dict[str, Any] = _ask(
+        question, lambda client: client.post("/v1/query", _body(question)), here
+    )
+    return asked
+
+
+def _parameters(question: Question) -> dict[str, str]:
+    """The question as the inject route's query string."""
+    given = {
+        "cwd": question.cwd,
+        "projects": ",".join(question.projects) or None,
+        "scope": question.scope,
+        "limit": None if question.limit is None else str(question.limit),
+        "types": None if question.types is None else ",".join(question.types),
+        "concepts": None if question.concepts is None else ",".join(question.concepts),
+        "full": "true" if question.full else None,
+        "colors": "true" if question.human else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _body(question: Question) -> dict[str, Any]:
+    """The question as the body of a POST."""
+    return {
+        "cwd": question.cwd,
+        "projects": list(question.projects) or None,
+        "scope": question.scope,
+        "limit": question.limit,
+        "types": question.types,
+        "concepts": question.concepts,
+        "env": dict(question.env),
+    }
+
+
+def _when(row: dict[str, Any]) -> str:
+    epoch = row["created_at_epoch"]
+    try:
+        return f"{datetime.fromtimestamp(epoch / 1000).astimezone():%Y-%m-%d %H:%M}"
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "undated"
+
+
+def _explained(shape: dict[str, Any]) -> list[str]:
+    """The explanation for people: how it was resolved, what was asked for, what each filter left."""
+    lines = [f"repository  {plain(shape['repository']['resolved_by'], 400)}"]
+    lines += ["", "settings"]
+    lines += [
+        f"  {name.removeprefix('CLAUDE_MEM_')} = {plain(str(one['value']), 100)}"
+        f"  ({one['origin']}{': ' + path_text(one['detail']) if one['detail'] else ''})"
+        for name, one in shape["settings"].items()
+        if one["origin"] != "default" or name in shape["filters"]["sources"]
+    ]
+    lines += ["", "keys"]
+    keys = [
+        [
+            "  " + plain(k["key"], 60) + ("..." if k["match"] == "prefix" else ""),
+            k["role"],
+            k["rule"],
+        ]
+        for k in shape["keys"]
+    ]
+    lines += table(keys)
+    lines += ["", "stores"]
+    lines += [
+        f"  {path_text(one['path'])}  ({plain(one['rule'], 200)})"
+        + ("" if one["ok"] else f"  {plain(one['error'] or '', 300)}")
+        for one in shape["stores"]
+    ] or ["  none"]
+    if shape["counts"]:
+        head = ["  PROJECT", "ROWS", "RIGHT TYPE", "RIGHT CONCEPT", "IN THE ANSWER"]
+        rows = [
+            ["  " + plain(one["project"], 60), str(one["rows"]), str(one["after_types"]),
+             str(one["after_concepts"]), str(one["included"])]
+            for one in shape["counts"]
+        ]  # fmt: skip
+        lines += ["", *table([head, *rows])]
+    for one in shape["queries"]:
+        lines += ["", f"query of {path_text(one['store'])}: plan {one['plan']}"]
+        lines += [f"  {plain(step, 200)}" for step in one["query_plan"]]
+    for one in shape["observation"]:
+        where = f" in {path_text(one['store'])}" if one["store"] else ""
+        lines += ["", f"observation {one['id']}{where}: {one['disposition']}"]
+        lines += [f"  {plain(one['detail'], 400)}"]
+    lines += ["", *(f"! {plain(one['message'], 400)}" for one in shape["warnings"])]
+    return lines[:-1] if lines[-1] == "" else lines

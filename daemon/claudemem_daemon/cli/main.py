@@ -1,0 +1,104 @@
+"""The command line's door: which commands there are, and what becomes of an error."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from claudemem_daemon import __version__
+from claudemem_daemon.errors import ClaudememError
+
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "demo": ("demo", "See it work: a repository, three worktrees, a real daemon. Needs git."),
+    "run": ("running", "Run the daemon in the foreground."),
+    "status": ("status", "How the daemon is, and the one thing to do next."),
+    "context": ("asking", "The text a hook would put in front of a prompt here."),
+    "query": ("asking", "The observations behind the context."),
+    "explain": ("asking", "Why these observations: filters, counts, SQL and its plan."),
+    "worktrees": ("worktrees", "This repository's worktrees, their keys, stores and rows."),
+    "config": ("config", "Every setting, its value and where it came from."),
+    "hook": ("hooks", "Answer one hook: standard input to standard output. Exits 0 always."),
+    "hooks": ("hooks", "Install, remove or print the hook entries of an assistant."),
+    "service": ("service", "Install, remove or show the systemd or launchd service."),
+    "allow": ("trust", "Let a store that a checkout brings along be read."),
+    "deny": ("trust", "Take that back."),
+    "doctor": ("doctor", "Check everything from end to end."),
+    "reload": ("running", "Make the daemon read its settings again."),
+    "stop": ("running", "Stop the daemon."),
+    "man": ("manual", "The manual page, as roff."),
+    "completion": ("manual", "Shell completion: bash, zsh or fish."),
+}
+"""Command -> (module below cli, one line for `--help`). A module is imported when its command is
+used, so that completion and `--help` answer at once."""
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name; imports none before it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"claudemem_daemon.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """One memory for a repository and all its git worktrees.
+
+    A local daemon that answers claude-mem hooks over a Unix socket. It only ever reads stores,
+    settings and repositories.
+    """
+
+
+def run() -> int:
+    """Run the command line; every error is one line on standard error and an exit code."""
+    try:
+        result = cli.main(prog_name="claudemem-daemon", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except ClaudememError as error:
+        return _say(error.message, error.exit_code)
+    except BrokenPipeError:
+        # The reader left, as `head` does. What is still buffered must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except Exception as error:
+        if os.environ.get("CLAUDEMEM_DAEMON_DEBUG"):
+            raise
+        what = " ".join(str(error).split())[:200]
+        return _say(
+            f"unexpected {type(error).__name__}: {what} (a bug; CLAUDEMEM_DAEMON_DEBUG=1 shows"
+            " where)",
+            1,
+        )
+    return result if isinstance(result, int) else 0
+
+
+def _say(message: str, code: int) -> int:
+    printable = message.encode(sys.stderr.encoding or "utf-8", "backslashreplace")
+    text = printable.decode(sys.stderr.encoding or "utf-8")
+    print(f"claudemem-daemon: {text}", file=sys.stderr)
+    return code

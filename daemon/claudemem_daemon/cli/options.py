@@ -1,0 +1,112 @@
+"""Options that several commands share, and how a stranger's text is printed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from claudemem_daemon.context.safe import one_line
+from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.hook import FORWARDED
+from claudemem_daemon.question import Question
+
+
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--cwd, --projects, --scope, --limit, --types, --concepts."""
+    for option in (
+        click.option("--concepts", help="Comma list: at least one must be among the row's."),
+        click.option("--types", help="Comma list of allowed types."),
+        click.option("--limit", type=click.IntRange(min=0), help="How many observations at most."),
+        click.option("--scope", type=click.Choice(["all", "parent", "self"])),
+        click.option("--projects", help="Comma list of project keys, instead of a folder."),
+        cwd_option,
+    ):
+        command = option(command)
+    return command
+
+
+def cwd_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--cwd", type=click.Path(), help="Folder to answer for; default: the current one."
+    )(command)
+
+
+def make_question(
+    *,
+    cwd: str | None,
+    projects: str | None = None,
+    scope: Any = None,
+    limit: int | None = None,
+    types: str | None = None,
+    concepts: str | None = None,
+    full: bool = False,
+    human: bool = False,
+) -> Question:
+    """The question the options ask; raises `InvalidRequest` when they contradict each other."""
+    if cwd is not None and projects is not None:
+        raise InvalidRequest("give --cwd or --projects, not both")
+    names = _names(projects) or ()
+    if projects is not None and not names:
+        raise InvalidRequest("--projects names no project")
+    return Question(
+        cwd=None if names else folder(cwd),
+        projects=names,
+        env=caller_environment(os.environ),
+        scope=scope,
+        limit=limit,
+        types=_names(types),
+        concepts=_names(concepts),
+        full=full,
+        human=human,
+    )
+
+
+def folder(cwd: str | None) -> str:
+    """The folder asked about, absolute; a link stays the link it is."""
+    if cwd is None:
+        try:
+            here = os.getcwd()
+        except OSError:
+            raise InvalidRequest("the current folder is gone; name one with --cwd") from None
+        logical = os.environ.get("PWD", "")
+        # A shell in a symbolic link knows its name, and so do the rows written from it.
+        same = logical.startswith("/") and os.path.realpath(logical) == here
+        return logical if same else here
+    return os.path.abspath(os.path.expanduser(cwd))
+
+
+def caller_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environ.items() if k.startswith("CLAUDE_MEM_") or k in FORWARDED}
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(one.strip() for one in text.split(",") if one.strip())
+
+
+def plain(text: str, most: int = 200) -> str:
+    """A stranger's text for a terminal: one line, no escape sequence, printable."""
+    return one_line(text, most).encode("utf-8", "replace").decode()
+
+
+def path_text(path: str) -> str:
+    """A path as a person reads it: odd bytes and control characters escaped."""
+    if path.isprintable():
+        return path
+    raw = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
+
+
+def table(rows: list[list[str]]) -> list[str]:
+    """Left-aligned columns as wide as they need to be."""
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

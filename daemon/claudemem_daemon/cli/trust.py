@@ -1,0 +1,66 @@
+"""`allow` and `deny`: whether a store that a checkout brings along may be read."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from claudemem_daemon.api import open_corridor
+from claudemem_daemon.cli.options import folder, path_text
+from claudemem_daemon.corridor import Corridor
+from claudemem_daemon.errors import ClaudememError, StoreError
+from claudemem_daemon.stores.locate import checkout_stores
+
+
+@click.command("allow")
+@click.argument("path", required=False, type=click.Path())
+def allow_command(path: str | None) -> None:
+    """Let a store be read that lies in a checkout or that the checkout's own files name.
+
+    PATH is the store or the checkout; default: the current folder. The file is remembered as it is
+    now: another one in its place has to be allowed again.
+    """
+    with open_corridor(os.environ) as corridor:
+        for store in _stores(path, corridor):
+            corridor.trust.allow(store)
+            click.echo(f"allowed: {path_text(store)}")
+
+
+@click.command("deny")
+@click.argument("path", required=False, type=click.Path())
+def deny_command(path: str | None) -> None:
+    """Take `allow` back for a store, or for every store of a checkout."""
+    with open_corridor(os.environ) as corridor:
+        given = folder(path)
+        inside = [
+            entry.path
+            for entry in corridor.trust.entries()
+            if entry.path == os.path.realpath(given)
+            or entry.path.startswith(os.path.realpath(given) + "/")
+        ]
+        named = [] if os.path.isfile(given) else list(_named(given, corridor))
+        denied = [store for store in dict.fromkeys((*inside, *named)) if corridor.trust.deny(store)]
+        for store in denied:
+            click.echo(f"denied: {path_text(store)}")
+        if not denied:
+            raise ClaudememError(f"{path_text(given)}: no store of it was allowed")
+
+
+def _stores(path: str | None, corridor: Corridor) -> tuple[str, ...]:
+    given = folder(path)
+    if not os.path.isdir(given):
+        return (given,)
+    stores = _named(given, corridor)
+    if not stores:
+        raise StoreError(
+            f"{path_text(given)}: this checkout names no store that exists; name the file",
+            path=given,
+            reason="missing",
+        )
+    return stores
+
+
+def _named(given: str, corridor: Corridor) -> tuple[str, ...]:
+    repository = corridor.repositories.resolve(given)
+    return checkout_stores(repository.top or given, corridor.trust)

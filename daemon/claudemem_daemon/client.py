@@ -1,0 +1,140 @@
+"""The daemon asked over its socket, by the standard library."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import quote
+
+from claudemem_daemon.errors import DaemonError, InvalidRequest, NotRunning
+from claudemem_daemon.hook import FORWARDED, private_dir, short_dir, socket_path, state_dir
+
+Trouble = Literal["not running", "stale socket", "not answering", "blocked", "unsafe"]
+
+
+class Unreachable(NotRunning):
+    """Nobody answered; `trouble` says which way, `pid` who holds the lock, if anybody does."""
+
+    def __init__(self, message: str, *, trouble: Trouble, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.trouble = trouble
+        self.pid = pid
+
+
+class Client:
+    """One question a connection, inside `timeout` seconds each."""
+
+    def __init__(self, environ: Mapping[str, str], timeout: float = 5.0) -> None:
+        self._environ = environ
+        self.path = socket_path(environ)
+        self.timeout = timeout
+
+    def get(self, route: str, parameters: Mapping[str, str] | None = None) -> bytes:
+        """Raises `Unreachable`, and `DaemonError` or `InvalidRequest` with the daemon's words."""
+        query = "&".join(
+            f"{name}={quote(os.fsencode(value), safe='')}"
+            for name, value in (parameters or {}).items()
+        )
+        return self._ask("GET", route + (f"?{query}" if query else ""), None)
+
+    def post(self, route: str, body: object = None) -> Any:
+        """The answer's JSON. Raises as `get` does."""
+        return json.loads(self._ask("POST", route, json.dumps(body).encode()))
+
+    def _ask(self, method: str, target: str, body: bytes | None) -> bytes:
+        connection = _Connection(self.path, self.timeout)
+        try:
+            connection.connect()
+            connection.putrequest(method, target)
+            connection.putheader("Connection", "close")
+            for name, value in self._environ.items():
+                if name.startswith("CLAUDE_MEM_") or name in FORWARDED:
+                    connection.putheader("Claudemem-Env", f"{name}={quote(os.fsencode(value))}")
+            if body is not None:
+                connection.putheader("Content-Type", "application/json")
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            data = answer.read()
+        except TimeoutError:
+            pid = lock_holder(self._environ)
+            who = f"pid {pid}" if pid is not None else "the daemon"
+            raise Unreachable(
+                f"{who} does not answer on {self.path} within {self.timeout:g} s",
+                trouble="not answering",
+                pid=pid,
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from None
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise _refused(answer.status, data)
+        return data
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        pid = lock_holder(self._environ)
+        if isinstance(error, PermissionError):
+            message = f"not allowed to connect to {self.path}: a sandbox, or not our socket"
+            return Unreachable(message, trouble="blocked", pid=pid)
+        if isinstance(error, _UnsafeError):
+            return Unreachable(str(error), trouble="unsafe", pid=pid)
+        if pid is not None:
+            message = f"pid {pid} holds the lock, but nobody answers on {self.path}"
+            return Unreachable(message, trouble="not answering", pid=pid)
+        if os.path.lexists(self.path):
+            return Unreachable(
+                f"no daemon is running; {self.path} is left over from one", trouble="stale socket"
+            )
+        return Unreachable("no daemon is running", trouble="not running")
+
+
+class _UnsafeError(OSError):
+    """The socket lies where others could have put it."""
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        shortened = self._path.startswith(short_dir() + "/") and os.path.lexists(short_dir())
+        if shortened and not private_dir(short_dir()):
+            raise _UnsafeError(f"{short_dir()} is not a folder of ours alone; remove it")
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(os.fsencode(self._path))
+
+
+def _refused(status: int, data: bytes) -> DaemonError | InvalidRequest:
+    try:
+        message = str(json.loads(data)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"the daemon answered {status}"
+    return InvalidRequest(message) if status == 400 else DaemonError(message)
+
+
+def lock_holder(environ: Mapping[str, str]) -> int | None:
+    """The pid of the process that holds the daemon's lock, None when nobody does. The lock is
+    tried, never kept: whoever starts at this very moment only tries again."""
+    path = os.path.join(state_dir(environ), "daemon.lock")
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        word = os.read(handle, 64).split()
+        return int(word[0]) if word and word[0].isdigit() else 0
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    return None

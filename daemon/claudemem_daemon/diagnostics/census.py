@@ -1,0 +1,87 @@
+"""How many rows each key has in each store, and how new they are: for people, not for answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from claudemem_daemon.corridor import Way
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.repository.model import ProjectKey
+from claudemem_daemon.selection.admission import admit
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.reader import StoreReader
+from claudemem_daemon.stores.sql import Wanted
+from claudemem_daemon.warning import AnswerWarning
+
+COUNTING_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    store: str
+    rows: int
+    newest: int | None
+    """Milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """keys: every key that was asked for or found, in the order of asking. left_out: keys that a
+    store does not get asked for, and why."""
+
+    keys: Mapping[str, ProjectKey]
+    counts: Mapping[str, tuple[Counted, ...]]
+    left_out: Mapping[str, str]
+    store_paths: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
+
+    def rows(self, key: str) -> int:
+        return sum(one.rows for one in self.counts.get(key, ()))
+
+    def newest(self, key: str) -> int | None:
+        times = [one.newest for one in self.counts.get(key, ()) if one.newest is not None]
+        return max(times, default=None)
+
+    def stores(self, key: str) -> tuple[str, ...]:
+        return tuple(one.store for one in self.counts.get(key, ()))
+
+
+def take_census(way: Way, pool: StorePool) -> Census:
+    """Count inside a few seconds; a store that cannot be read is a warning."""
+    deadline = Deadline.after(COUNTING_SECONDS)
+    keys = {one.key: one for one in reversed(way.keys.keys) if one.match == "exact"}
+    keys = dict(reversed(keys.items()))
+    counts: dict[str, list[Counted]] = {}
+    left_out: dict[str, str] = {}
+    warnings: list[AnswerWarning] = []
+    for ref in way.located.stores:
+        try:
+            with pool.reading(ref, deadline) as reader:
+                admitted = admit(way.keys, reader.projects(), reader.merged())
+                left_out.update(admitted.left_out)
+                for name, key in {**admitted.projects, **admitted.merged}.items():
+                    keys.setdefault(name, key)
+                    wanted = Wanted(
+                        (name,) if name in admitted.projects else (),
+                        (name,) if name in admitted.merged else (),
+                    )
+                    counts.setdefault(name, []).append(_count(ref.path, reader, wanted))
+        except StoreError as error:
+            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
+    for name in left_out:
+        keys.pop(name, None)
+    return Census(
+        keys=keys,
+        counts={name: tuple(found) for name, found in counts.items()},
+        left_out=left_out,
+        store_paths=tuple(ref.path for ref in way.located.stores),
+        warnings=tuple(warnings),
+    )
+
+
+def _count(path: str, reader: StoreReader, wanted: Wanted) -> Counted:
+    rows, _, _ = reader.counts(wanted)
+    newest = next(reader.candidates("observations", wanted, 1), [])
+    return Counted(path, rows, newest[0].epoch if newest else None)

@@ -1,0 +1,35 @@
+"""`hook.log`: why hooks gave nothing, as the fast door wrote it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from claudemem_daemon.hook import MAX_LOG, state_dir
+
+
+@dataclass(frozen=True, slots=True)
+class HookFailure:
+    """One line of the log; `at` is seconds since 1970, `reason` one of `hook.REASONS`."""
+
+    at: int
+    platform: str
+    reason: str
+    detail: str
+
+
+def read_log(environ: Mapping[str, str], most: int = 50) -> tuple[HookFailure, ...]:
+    """The newest lines, oldest first; nothing where there is no log."""
+    path = os.path.join(state_dir(environ), "hook.log")
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_LOG * 2)
+    except OSError:
+        return ()
+    found: list[HookFailure] = []
+    for line in data.decode("utf-8", "replace").splitlines()[-most:]:
+        parts = line.split("\t", 3)
+        if len(parts) == 4 and parts[0].isdigit():
+            found.append(HookFailure(int(parts[0]), parts[1], parts[2], parts[3]))
+    return tuple(found)
