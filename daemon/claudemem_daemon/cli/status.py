@@ -88,9 +88,11 @@ def _body(shape: dict[str, Any]) -> list[str]:
     memory = process["resident_kb"]
     lines = [
         "",
-        f"process        up {duration(process['uptime_seconds'])}, started by"
-        f" {process['started_by']}, {memory // 1024 if memory else '?'} MB,"
-        f" Python {process['python']}",
+        (
+            f"process        up {duration(process['uptime_seconds'])},"
+            f" started by {process['started_by']}, {memory // 1024 if memory else '?'} MB,"
+            f" Python {process['python']}"
+        ),
         f"socket         {path_text(socket['path'])}, "
         + (f"mode {socket['mode']:04o}" if socket["mode"] is not None else "gone")
         + (", from the service manager" if socket["inherited"] else ""),
@@ -134,8 +136,10 @@ def _here() -> list[str]:
     where = repository.main.path if repository.main else repository.common_dir or ""
     return [
         "",
-        f"here           {path_text(where)}, {count} linked worktree{'' if count == 1 else 's'}"
-        " (`claudemem-daemon worktrees`)",
+        (
+            f"here           {path_text(where)}, {count} linked worktree{'' if count == 1 else 's'}"
+            " (`claudemem-daemon worktrees`)"
+        ),
     ]
 
 
@@ -146,8 +150,10 @@ def _hooks(shape: dict[str, Any], failures: tuple[HookFailure, ...]) -> list[str
         return []
     newest = recent[-1]
     return [
-        f"hooks          {len(recent)} gave nothing, the last {age(newest.at * 1000)}:"
-        f" {newest.platform} {newest.reason} {plain(newest.detail, 200)}"
+        (
+            f"hooks          {len(recent)} gave nothing, the last {age(newest.at * 1000)}:"
+            f" {newest.platform} {newest.reason} {plain(newest.detail, 200)}"
+        )
     ]
 
 

@@ -1,0 +1,27 @@
+"""`demo`: the README's first command."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command("demo")
+def demo_command() -> int:
+    """See it work, in a temporary folder, without claude-mem and without a network.
+
+    Makes a real repository with worktrees and a store, starts a real daemon, asks it as a hook does,
+    removes a worktree, edits settings.json, and checks every answer. Needs git. Exits 1 if anything
+    was not as said.
+    """
+    from claudemem_daemon.demo.play import Play
+    from claudemem_daemon.demo.stage import Stage
+
+    colours = sys.stdout.isatty()
+
+    def bold(text: str) -> str:
+        return click.style(text, bold=True) if colours else text
+
+    with Stage() as stage:
+        return 1 if Play(stage, click.echo, bold).run() else 0

@@ -1,0 +1,1 @@
+"""`claudemem-daemon demo`: the main job, real, in a temporary folder."""
