@@ -1,0 +1,112 @@
+"""`hook` as click knows it, and `hooks`: the entries in the assistants' settings files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+
+from claudemem_daemon.cli.options import folder, path_text
+from claudemem_daemon.errors import InvalidRequest, NotFound
+from claudemem_daemon.hook import PLATFORMS as HOOK_PLATFORMS
+from claudemem_daemon.hook import main as hook_main
+from claudemem_daemon.hookfiles.commands import curl_line, launcher, python_line
+from claudemem_daemon.hookfiles.files import install, uninstall
+from claudemem_daemon.hookfiles.merge import merged
+from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
+from claudemem_daemon.hookfiles.twice import double_injection
+from claudemem_daemon.repository.resolver import Repositories
+from claudemem_daemon.settings.sources import Rejected, parse, read_bytes
+
+
+@click.command("hook")
+@click.argument("platform", type=click.Choice(HOOK_PLATFORMS))
+def hook_command(platform: str) -> int:
+    """Answer one hook: its JSON on standard input, the assistant's JSON (or nothing) on output.
+
+    Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log in the state
+    folder; `status` and `doctor` read it.
+    """
+    return hook_main([platform])
+
+
+@click.group("hooks")
+def hooks_command() -> None:
+    """Hook entries in an assistant's settings file."""
+
+
+@hooks_command.command("install")
+@click.argument("platform", type=click.Choice(list(PLATFORMS)))
+@click.option("--curl", is_flag=True, help="An entry that needs curl alone, no Python.")
+@click.option("--user", is_flag=True, help="The user's file; the default.")
+@click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
+def install_command(platform: str, curl: bool, user: bool, project: bool) -> None:
+    """Put our entries into PLATFORM's settings. Every other hook and key stays as it is."""
+    where = _checkout(user, project)
+    change = install(platform, os.environ, _line(platform, curl), where)
+    if change.what == "unchanged":
+        click.echo(f"{path_text(change.path)}: our entries are there already")
+    else:
+        events = ", ".join(event for event, _ in PLATFORMS[platform].events)
+        click.echo(f"{path_text(change.path)}: entries for {events}")
+        if change.backup is not None:
+            click.echo(f"  as it was: {path_text(change.backup)}")
+        if PLATFORMS[platform].note:
+            click.echo(f"  {PLATFORMS[platform].note}")
+    twice = double_injection(os.environ, _claude_mem_settings())
+    if twice is not None and platform == "claude-code":
+        click.echo(f"! {twice}")
+
+
+@hooks_command.command("uninstall")
+@click.argument("platform", type=click.Choice(list(PLATFORMS)))
+@click.option("--user", is_flag=True, help="The user's file; the default.")
+@click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
+def uninstall_command(platform: str, user: bool, project: bool) -> None:
+    """Take our entries out of PLATFORM's settings, and nothing else."""
+    change = uninstall(platform, os.environ, _checkout(user, project))
+    said = "no entry of ours there" if change.what == "nothing" else "our entries are out"
+    click.echo(f"{path_text(change.path)}: {said}")
+
+
+@hooks_command.command("print")
+@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)))
+@click.option("--curl", is_flag=True, help="The pure curl line, for those who want no Python.")
+def print_command(platform: str, curl: bool) -> None:
+    """Show what `install` would write for PLATFORM; with --curl only the command line."""
+    line = _line(platform, curl)
+    if curl or platform not in PLATFORMS:
+        click.echo(line)
+        return
+    known = PLATFORMS[platform]
+    path = target(known, os.environ, None)
+    click.echo(f"# {path_text(path)}", err=True)
+    click.echo(json.dumps(merged({}, known, line, path), indent=2))
+
+
+def _line(platform: str, curl: bool) -> str:
+    if curl:
+        return curl_line(platform, os.environ)
+    return python_line(platform, launcher(os.environ, sys.argv[0]))
+
+
+def _checkout(user: bool, project: bool) -> str | None:
+    if user and project:
+        raise InvalidRequest("--user and --project are two different files")
+    if not project:
+        return None
+    here = folder(None)
+    top = Repositories(os.environ.get("HOME")).resolve(here).top
+    if top is None:
+        raise NotFound(f"{path_text(here)} is in no checkout")
+    return top
+
+
+def _claude_mem_settings() -> dict[str, object]:
+    from claudemem_daemon.settings.configuration import Configuration
+
+    data = read_bytes(Configuration(os.environ).settings_path)
+    values = parse(data) if isinstance(data, bytes) else {}
+    return {} if isinstance(values, Rejected) else dict(values)

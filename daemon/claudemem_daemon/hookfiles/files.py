@@ -1,0 +1,160 @@
+"""Settings files of assistants, changed as carefully as somebody else's file deserves."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from claudemem_daemon.errors import SettingsError
+from claudemem_daemon.hookfiles import merge
+from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
+
+BACKUP = ".before-claudemem-daemon"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What was done to `path`; `backup` is the copy of what was there before, if one was made."""
+
+    path: str
+    what: Literal["written", "unchanged", "removed", "nothing"]
+    backup: str | None = None
+
+
+def install(
+    platform: str, environ: Mapping[str, str], command: str, project: str | None = None
+) -> Change:
+    """Put our entries in. Everything else in the file stays, also its indentation, its mode and
+    that it is a symbolic link; what was there is kept once as a backup.
+
+    Raises `SettingsError` for a file that is no JSON object.
+    """
+    known = PLATFORMS[platform]
+    path = target(known, environ, project)
+    text = _read(path)
+    settings = _parse(path, text)
+    fresh = merge.merged(settings, known, command, path)
+    if fresh == settings:
+        return Change(path, "unchanged")
+    backup = None
+    if text is not None and not merge.has_ours(settings, known):
+        backup = path + BACKUP
+        _write(backup, text, like=path)
+    _write(path, _dump(fresh, text), like=path)
+    return Change(path, "written", backup)
+
+
+def uninstall(platform: str, environ: Mapping[str, str], project: str | None = None) -> Change:
+    """Take our entries out. Where nothing else changed since `install`, the file becomes byte for
+    byte what it was, or goes if we had made it."""
+    known = PLATFORMS[platform]
+    path = target(known, environ, project)
+    text = _read(path)
+    if text is None:
+        return Change(path, "nothing")
+    settings = _parse(path, text)
+    if not merge.has_ours(settings, known):
+        return Change(path, "nothing")
+    fresh = merge.without(settings, known)
+    saved = _read(path + BACKUP)
+    if saved is not None and _same(path, saved, fresh):
+        _write(path, saved, like=path)
+    elif fresh == dict(known.extra) or not fresh:
+        os.unlink(os.path.realpath(path))
+    else:
+        _write(path, _dump(fresh, text), like=path)
+    with suppress(FileNotFoundError):
+        os.unlink(path + BACKUP)
+    return Change(path, "removed")
+
+
+def installed(platform: Platform, environ: Mapping[str, str], project: str | None) -> list[str]:
+    """The commands of our entries in the file, for `doctor`; none where it cannot be read."""
+    path = target(platform, environ, project)
+    try:
+        settings = _parse(path, _read(path))
+    except SettingsError:
+        return []
+    return merge.our_commands(settings, platform)
+
+
+def _same(path: str, saved: str, fresh: dict[str, Any]) -> bool:
+    try:
+        return _parse(path, saved) == fresh
+    except SettingsError:
+        return False
+
+
+def _read(path: str) -> str | None:
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise SettingsError(f"{path} is not a regular file")
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        what = getattr(error, "strerror", None) or "not UTF-8"
+        raise SettingsError(f"{path} cannot be read ({what})") from None
+
+
+def _parse(path: str, text: str | None) -> dict[str, Any]:
+    if text is None or not text.strip():
+        return {}
+    try:
+        value = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise SettingsError(
+            f"{path} is no JSON (line {error.lineno} column {error.colno}: {error.msg});"
+            " mend it first, nothing was changed"
+        ) from None
+    except (ValueError, RecursionError):
+        raise SettingsError(f"{path} is no JSON that can be read; nothing was changed") from None
+    if not isinstance(value, dict):
+        raise SettingsError(f"{path} is no JSON object; nothing was changed")
+    return value
+
+
+def _dump(value: dict[str, Any], before: str | None) -> str:
+    """As the file was written before: its indentation, its script, its last line break."""
+    indent: int | str | None = 2
+    end = "\n"
+    ascii_only = False
+    if before is not None and before.strip():
+        second = next(
+            (line for line in before.splitlines()[1:] if line.strip() not in ("", "}")), ""
+        )
+        lead = second[: len(second) - len(second.lstrip())]
+        indent = lead if lead else (2 if "\n" in before.strip() else None)
+        end = before[len(before.rstrip()) :]
+        ascii_only = before.isascii() and "\\u" in before
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+    return text + end
+
+
+def _write(path: str, text: str, *, like: str) -> None:
+    """Replace the file whole, or leave it as it was: a link's target, with the mode it had."""
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".claudemem-", dir=folder)
+        try:
+            with open(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileNotFoundError):
+                os.chmod(temporary, os.stat(like).st_mode & 0o7777)
+            os.replace(temporary, real)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written ({error.strerror})") from None

@@ -1,0 +1,47 @@
+"""Whether claude-mem's own context hook is active beside ours, so that context comes twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from claudemem_daemon.hook import home_dir
+
+ONCE = {
+    "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",
+    "CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0",
+    "CLAUDE_MEM_CONTEXT_SHOW_LAST_SUMMARY": "false",
+}
+"""claude-mem's settings that turn its own context off, as far as that goes."""
+
+
+def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any]) -> str | None:
+    """The sentence that says so and what to set; None where it comes once.
+
+    `settings` is claude-mem's settings.json as it is. claude-mem is active as an enabled plugin of
+    Claude Code.
+    """
+    folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home_dir(environ), ".claude")
+    if not _enabled(os.path.join(folder, "settings.json")):
+        return None
+    if str(settings.get("CLAUDE_MEM_CONTEXT_OBSERVATIONS", "50")).strip() == "0":
+        return None
+    wanted = ", ".join(f'"{name}": "{value}"' for name, value in ONCE.items())
+    return (
+        "claude-mem's own plugin injects context at session start too, so it comes twice. To have"
+        f' it once, put {wanted} and "CLAUDE_MEM_DAEMON_OBSERVATIONS": "50" into claude-mem\'s'
+        " settings.json: the last one is ours alone, the others leave claude-mem a short header"
+    )
+
+
+def _enabled(path: str) -> bool:
+    try:
+        with open(path, encoding="utf-8") as file:
+            plugins = json.load(file).get("enabledPlugins")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+    if isinstance(plugins, dict):
+        return any(str(name).startswith("claude-mem@") and bool(on) for name, on in plugins.items())
+    return isinstance(plugins, list) and any(str(one).startswith("claude-mem@") for one in plugins)
