@@ -1,0 +1,41 @@
+"""`doctor`: everything checked from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+
+from claudemem_daemon.api import open_corridor
+from claudemem_daemon.cli.options import cwd_option, folder, plain
+from claudemem_daemon.diagnostics.doctor import examine, report
+from claudemem_daemon.hookfiles.commands import launcher
+
+_MARK = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
+
+
+@click.command("doctor")
+@cwd_option
+@click.option("--json", "as_shape", is_flag=True, help="As JSON.")
+def doctor_command(cwd: str | None, as_shape: bool) -> int:
+    """Check everything a person would: socket, service, settings, stores, hooks, a real question.
+
+    Exits 1 when a check failed. Changes nothing.
+    """
+    with open_corridor(os.environ) as corridor:
+        checks = examine(os.environ, folder(cwd), corridor, launcher(os.environ, sys.argv[0]))
+    block = report(checks, os.environ)
+    if as_shape:
+        shape = {"checks": [one.as_json() for one in checks], "report": block}
+        click.echo(json.dumps(shape, indent=2))
+    else:
+        for one in checks:
+            click.echo(f"{_MARK[one.status]}  {one.name}: {plain(one.message, 500)}")
+            if one.fix:
+                click.echo(f"         fix: {plain(one.fix, 400)}")
+        click.echo("\nfor a bug report:\n")
+        for line in block.splitlines():
+            click.echo(f"    {line}")
+    return 1 if any(one.status == "failed" for one in checks) else 0

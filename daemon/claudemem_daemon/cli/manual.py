@@ -1,0 +1,92 @@
+"""`man` and `completion`: from the same source as `--help`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from claudemem_daemon import __version__
+
+VARIABLE = "_CLAUDEMEM_DAEMON_COMPLETE"
+
+
+@click.command("man")
+@click.pass_context
+def man_command(ctx: click.Context) -> None:
+    """The manual page as roff: `claudemem-daemon man | man -l -`."""
+    click.echo(manual(ctx.find_root()), nl=False)
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Shell completion. For bash: eval "$(claudemem-daemon completion bash)" in ~/.bashrc."""
+    known = get_completion_class(shell)
+    if known is None:
+        raise click.UsageError(f"no completion for {shell}")
+    root = ctx.find_root()
+    click.echo(known(root.command, {}, "claudemem-daemon", VARIABLE).source())
+
+
+def manual(root: click.Context) -> str:
+    """The page of the whole command tree, a section of roff a command."""
+    lines = [
+        f'.TH CLAUDEMEM-DAEMON 1 "" "claudemem-daemon {__version__}" "User Commands"',
+        ".SH NAME",
+        "claudemem-daemon \\- one memory for a repository and all its git worktrees",
+        ".SH SYNOPSIS",
+        ".B claudemem-daemon",
+        "COMMAND [OPTIONS]",
+        ".SH DESCRIPTION",
+        _roff(root.command.help or ""),
+        ".SH COMMANDS",
+    ]
+    lines += _commands(root.command, root, "claudemem-daemon")
+    lines += [
+        ".SH EXIT STATUS",
+        "0 good, 1 failed, 2 wrong usage, 3 no daemon (status, reload, stop). hook exits 0 always.",
+        ".SH FILES",
+        ".TP",
+        ".I ~/.claude-mem/settings.json",
+        "Settings; a change is in force within a second.",
+        ".TP",
+        ".I ~/.claude-mem/daemon/",
+        "Our own folder: daemon.sock, daemon.lock, trusted.json, hook.log, daemon.log.",
+        ".SH ENVIRONMENT",
+        ".TP",
+        ".B CLAUDEMEM_DAEMON_HOME",
+        "Moves our own folder.",
+        ".TP",
+        ".B CLAUDEMEM_DAEMON_SOCKET",
+        "The socket, if it is not daemon.sock in our own folder.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(group: click.Command, ctx: click.Context, name: str) -> list[str]:
+    lines: list[str] = []
+    if not isinstance(group, click.Group):
+        return lines
+    for sub in group.list_commands(ctx):
+        command = group.get_command(ctx, sub)
+        if command is None:
+            continue
+        with click.Context(command, parent=ctx, info_name=sub) as inside:
+            usage = " ".join(command.collect_usage_pieces(inside))
+            lines += [".SS", _roff(f"{name} {sub} {usage}".strip()), _roff(command.help or "")]
+            for parameter in command.get_params(inside):
+                record = parameter.get_help_record(inside)
+                if record is not None and record[0] != "--help":
+                    lines += [".TP", f".B {_roff(record[0])}", _roff(record[1]) or "\\&"]
+            lines += _commands(command, inside, f"{name} {sub}")
+    return lines
+
+
+def _roff(text: str) -> str:
+    """Plain text as roff: nothing in it is a request or an escape."""
+    words = text.replace("\\", "\\e").replace("-", "\\-")
+    lines = [line.strip() for line in words.splitlines()]
+    return "\n".join(
+        f"\\&{line}" if line[:1] in (".", "'") else (line or ".PP") for line in lines
+    ).strip("\n")

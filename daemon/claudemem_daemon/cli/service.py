@@ -1,0 +1,58 @@
+"""`service`: the systemd user units, or the launchd agent."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from claudemem_daemon.cli.options import path_text, plain
+from claudemem_daemon.errors import ServiceError
+from claudemem_daemon.hookfiles.commands import launcher
+from claudemem_daemon.service import manage
+from claudemem_daemon.service.plan import ServicePlan, make_plan
+
+
+@click.group("service")
+def service_command() -> None:
+    """The daemon as a service of your login: systemd user units, or a launchd agent."""
+
+
+@service_command.command("install")
+@click.option("--print", "show", is_flag=True, help="Show the files and commands, do nothing.")
+def install_command(show: bool) -> None:
+    """Write the units, enable and start them. Again: bring them up to date."""
+    plan = _plan()
+    if show:
+        for path, content in plan.files.items():
+            click.echo(f"# {path_text(path)}")
+            click.echo(content.decode())
+        for command in plan.start:
+            click.echo("$ " + " ".join(command))
+        return
+    manage.install(plan, os.environ, click.echo)
+
+
+@service_command.command("uninstall")
+def uninstall_command() -> None:
+    """Stop the service and remove exactly what install wrote."""
+    manage.uninstall(_plan(), os.environ, click.echo)
+
+
+@service_command.command("status")
+def status_command() -> int:
+    """What is installed, and whether it can start. Exits 0 when active, 1 otherwise."""
+    state = manage.look(_plan(), os.environ)
+    click.echo(plain(state.sentence, 400))
+    for path in state.files:
+        click.echo(f"  {path_text(path)}")
+    return 0 if state.state == "active" else 1
+
+
+def _plan() -> ServicePlan:
+    if sys.platform not in ("linux", "darwin"):
+        raise ServiceError(
+            f"no service manager known on {sys.platform}: run `claudemem-daemon run`"
+        )
+    return make_plan(os.environ, launcher(os.environ, sys.argv[0]))

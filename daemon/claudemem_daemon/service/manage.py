@@ -1,0 +1,222 @@
+"""Carry a service plan out: write, start, stop, remove. Says exactly what it did."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from claudemem_daemon.errors import ServiceError
+from claudemem_daemon.service import launchd, systemd
+from claudemem_daemon.service.plan import ServicePlan
+from claudemem_daemon.service.templates import SERVICE, SOCKET
+
+Say = Callable[[str], None]
+
+COMMAND_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """What is installed: `state` in one word, `sentence` for people, `program` what it starts."""
+
+    state: Literal["absent", "installed", "active", "broken", "unknown"]
+    sentence: str
+    program: str | None
+    files: tuple[str, ...]
+
+
+def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
+    """Write the files and start the service; an older version is updated in place.
+
+    Raises `ServiceError` when the files are written but the service manager cannot be reached.
+    """
+    changed = False
+    for path, content in plan.files.items():
+        before = _read(path)
+        if before == content:
+            say(f"unchanged  {path}")
+            continue
+        _write(path, content)
+        changed = True
+        say(f"{'wrote' if before is None else 'updated'}    {path}")
+    for command in plan.start:
+        done = _run(command, environ)
+        if done is not None and command[:2] != ("launchctl", "bootout"):
+            raise ServiceError(_explained(done, plan))
+    if changed and plan.manager == "systemd":
+        _run(("systemctl", "--user", "try-restart", SERVICE), environ)
+    say(f"started    {SOCKET if plan.manager == 'systemd' else launchd.PLIST}")
+    if plan.manager == "systemd":
+        linger = lingering(environ)
+        if linger is not True:
+            say(_LINGER)
+
+
+def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
+    """Stop the service and remove the files that `install` writes, no others."""
+    there = [path for path in plan.files if os.path.lexists(path)]
+    if not there:
+        say("nothing is installed")
+        return
+    stopping, *rest = plan.stop
+    trouble = _run(stopping, environ)
+    for path in there:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        say(f"removed    {path}")
+    for command in rest:
+        _run(command, environ)
+    if trouble is not None:
+        say(f"! {_explained(trouble, plan)}")
+
+
+def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
+    """The service as it is on disk and as its manager knows it; changes nothing."""
+    there = tuple(path for path in plan.files if os.path.lexists(path))
+    if not there:
+        return ServiceState(
+            "absent", "not installed: claudemem-daemon service install", None, there
+        )
+    program = _program(there)
+    if len(there) < len(plan.files):
+        missing = next(path for path in plan.files if path not in there)
+        return ServiceState("broken", f"{missing} is missing: install again", program, there)
+    if program is None or not os.access(program, os.X_OK):
+        return ServiceState(
+            "broken",
+            f"interpreter missing ({program or 'no program named'}), reinstall the service:"
+            " claudemem-daemon service install",
+            program,
+            there,
+        )
+    if plan.manager == "launchd":
+        trouble = _run(("launchctl", "print", plan.stop[0][-1]), environ)
+    else:
+        trouble = _run(("systemctl", "--user", "is-active", "--quiet", SOCKET), environ)
+    if trouble is None:
+        return ServiceState("active", f"installed and active: {program}", program, there)
+    if trouble.unreachable:
+        return ServiceState(
+            "unknown",
+            f"installed; {trouble.words or 'its manager does not answer'}",
+            program,
+            there,
+        )
+    return ServiceState("installed", "installed, not active", program, there)
+
+
+def lingering(environ: Mapping[str, str]) -> bool | None:
+    """Whether the user's services outlive the last login; None where nobody can tell."""
+    user = environ.get("USER") or environ.get("LOGNAME") or str(os.getuid())
+    program = shutil.which("loginctl", path=environ.get("PATH"))
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, "show-user", user, "--property=Linger", "--value"],
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COMMAND_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    answer = done.stdout.strip()
+    return {"yes": True, "no": False}.get(answer)
+
+
+_LINGER = (
+    "At logout systemd stops it, and at boot it starts with your first login. If it should run"
+    " without you being logged in: loginctl enable-linger"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A command that did not do what it was asked."""
+
+    command: tuple[str, ...]
+    words: str
+    unreachable: bool
+
+
+def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> Trouble | None:
+    program = shutil.which(command[0], path=environ.get("PATH"))
+    if program is None:
+        return Trouble(command, f"there is no {command[0]} on the PATH", True)
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            env=_reachable(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COMMAND_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return Trouble(command, f"{command[0]} does not answer", True)
+    except OSError as error:
+        return Trouble(command, f"{command[0]}: {error.strerror}", True)
+    if done.returncode == 0:
+        return None
+    words = " ".join((done.stderr or done.stdout).split())[:300]
+    lost = "bus" in words.lower() or "not been booted with systemd" in words
+    return Trouble(command, words, lost)
+
+
+def _reachable(environ: Mapping[str, str]) -> dict[str, str]:
+    """ssh and su leave out where the user manager is to be found."""
+    runtime = f"/run/user/{os.getuid()}"
+    if "XDG_RUNTIME_DIR" not in environ and os.path.isdir(runtime):
+        return {**environ, "XDG_RUNTIME_DIR": runtime}
+    return dict(environ)
+
+
+def _explained(trouble: Trouble, plan: ServicePlan) -> str:
+    command = " ".join(trouble.command)
+    if not trouble.unreachable:
+        return f"`{command}` failed: {trouble.words}"
+    manager = "the user's service manager"
+    return (
+        f"`{command}` cannot reach {manager} ({trouble.words}), as over ssh, under sudo or in a"
+        f" container. The files are in place: run it again in a login session, or run"
+        f" `claudemem-daemon run` by hand"
+        if plan.manager == "systemd"
+        else f"`{command}` cannot reach {manager} ({trouble.words}): log in at the screen, or run"
+        f" `claudemem-daemon run` by hand"
+    )
+
+
+def _program(there: tuple[str, ...]) -> str | None:
+    for path in there:
+        data = _read(path) or b""
+        if path.endswith(SERVICE):
+            return systemd.program_of(data.decode("utf-8", "replace"))
+        if path.endswith(launchd.PLIST):
+            return launchd.program_of(data)
+    return None
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _write(path: str, content: bytes) -> None:
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".new", "wb") as file:
+            file.write(content)
+        os.replace(path + ".new", path)
+    except OSError as error:
+        raise ServiceError(f"{path} cannot be written ({error.strerror})") from None
