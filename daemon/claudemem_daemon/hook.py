@@ -347,7 +347,8 @@ def _json_object(data: bytes) -> dict[str, Any] | None:
         return value if isinstance(value, dict) else None
     try:
         value, end = make_scanner(_Scanning())(text, 0)  # type: ignore[arg-type]  # duck-typed in C
-    except (ValueError, StopIteration, RecursionError):
+    except (ValueError, StopIteration, RecursionError, SystemError):
+        # SystemError: the scanner's own error class lies in `json`, which nobody has imported.
         return None
     return value if isinstance(value, dict) and end == len(text) else None
 
@@ -355,12 +356,16 @@ def _json_object(data: bytes) -> dict[str, Any] | None:
 class _Scanning:
     """What the C scanner asks of its context."""
 
-    strict = False
+    strict = True
     object_hook = None
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    parse_constant = float
+
+    @staticmethod
+    def parse_constant(name: str) -> None:
+        """NaN and Infinity, which Python takes and nobody else."""
+        raise ValueError(name)
 
 
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/,:*=@+")

@@ -85,6 +85,11 @@ class Configuration:
         self._lock = threading.RLock()
 
     @property
+    def home(self) -> str:
+        """The user's home folder, by HOME or the password database."""
+        return self._home
+
+    @property
     def settings_path(self) -> str:
         """The settings.json of a caller that says nothing of its own."""
         return os.path.join(self._data_dir({}).path, "settings.json")

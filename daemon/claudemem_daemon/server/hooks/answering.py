@@ -34,7 +34,7 @@ def answer(
     fields = parse(body)
     if fields is None:
         return HookAnswer(nothing(platform), "no JSON object on standard input", "", None)
-    call = read_call(platform, fields, env)
+    call = read_call(platform, fields, env, corridor.configuration.home)
     reason = _silent(platform, call, sessions)
     if reason is not None:
         return HookAnswer(nothing(call.caller), reason, call.event, call.cwd)

@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from claudemem_daemon.hook import home_dir
 from claudemem_daemon.server.hooks.model import HookCall, Kind
 
 Fields = Mapping[str, Any]
@@ -62,8 +61,8 @@ def caller_of(entry: str, fields: Fields) -> str:
     return entry
 
 
-def read_call(entry: str, fields: Fields, env: Mapping[str, str]) -> HookCall:
-    """The call in one shape; never raises, whatever the fields hold."""
+def read_call(entry: str, fields: Fields, env: Mapping[str, str], home: str) -> HookCall:
+    """The call in one shape; never raises, whatever the fields hold. `home` is what `~` means."""
     caller = caller_of(entry, fields)
     event = _event(caller, fields)
     kind = KINDS.get(event) if event in TAKES.get(caller, ()) else None
@@ -74,8 +73,8 @@ def read_call(entry: str, fields: Fields, env: Mapping[str, str]) -> HookCall:
         kind=kind,
         session_id=_session(caller, fields),
         agent_id=_text(fields, "agent_id", "agentId"),
-        cwd=_folder(_cwd(caller, fields, env), env),
-        project_dir=_folder(_project_dir(caller, env), env),
+        cwd=_folder(_cwd(caller, fields, env), home),
+        project_dir=_folder(_project_dir(caller, env), home),
         transcript_path=_text(fields, "transcript_path", "transcriptPath"),
         occasion=_text(fields, "generation_id", "prompt_id", "turn_id")
         or hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16],
@@ -125,12 +124,12 @@ def _project_dir(caller: str, env: Mapping[str, str]) -> str | None:
     return env.get(names.get(caller, "CLAUDE_PROJECT_DIR")) or env.get("CLAUDE_PROJECT_DIR")
 
 
-def _folder(value: object, env: Mapping[str, str]) -> str | None:
+def _folder(value: object, home: str) -> str | None:
     """An absolute folder, or None: nothing is ever resolved against our own."""
     if not isinstance(value, str) or "\0" in value:
         return None
     if value == "~" or value.startswith("~/"):
-        value = home_dir(env) + value[1:]
+        value = home + value[1:]
     return value if value.startswith("/") and len(value) < 8192 else None
 
 

@@ -1,0 +1,242 @@
+"""Every assistant and every event that can inject, by the installed command and a real daemon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cases.world import World
+from tests.support.daemon import Daemon, clean_environ, command
+
+HOOK_EVENT = "hookSpecificOutput"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    home, root = tmp_path / "home", tmp_path / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        made = World(home, root, daemon)
+        made.repository("app", "app-a")
+        made.row("app", title="of main")
+        made.row("app/app-a", title="of a")
+        yield made
+
+
+def hook(world: World, platform: str, call: object, **env: str) -> str:
+    """The hook's standard output; it exits 0 whatever the call."""
+    text = call if isinstance(call, bytes) else json.dumps(call).encode()
+    done = subprocess.run(
+        [*command(), "hook", platform],
+        input=text,
+        env=clean_environ(world.home, **env),
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 0
+    assert done.stderr == b""
+    return done.stdout.decode()
+
+
+def call(world: World, **fields: Any) -> dict[str, Any]:
+    return {"session_id": "s1", "cwd": str(world.root / "app"), **fields}
+
+
+@pytest.mark.parametrize(
+    ("platform", "fields", "path"),
+    [
+        ("claude-code", {"hook_event_name": "SessionStart", "source": "startup"}, HOOK_EVENT),
+        ("claude-code", {"hook_event_name": "SessionStart", "source": "resume"}, HOOK_EVENT),
+        ("claude-code", {"hook_event_name": "UserPromptSubmit", "prompt": "p"}, HOOK_EVENT),
+        ("claude-code", {"hook_event_name": "SubagentStart", "agent_id": "x"}, HOOK_EVENT),
+        ("codex", {"hook_event_name": "SessionStart", "source": "startup"}, HOOK_EVENT),
+        (
+            "codex",
+            {"hook_event_name": "UserPromptSubmit", "prompt": "p", "turn_id": "1"},
+            HOOK_EVENT,
+        ),
+        ("gemini-cli", {"hook_event_name": "SessionStart", "source": "startup"}, HOOK_EVENT),
+        ("gemini-cli", {"hook_event_name": "BeforeAgent", "prompt": "p"}, HOOK_EVENT),
+        ("copilot-cli", {"sessionId": "s", "timestamp": 1, "source": "new"}, "additionalContext"),
+        ("copilot-cli", {"sessionId": "s", "timestamp": 1, "prompt": "p"}, "additionalContext"),
+        (
+            "cursor",
+            {"hook_event_name": "sessionStart", "cursor_version": "3"},
+            "additional_context",
+        ),
+        ("cursor", {"hook_event_name": "beforeSubmitPrompt", "prompt": "p"}, "additional_context"),
+        ("raw", {"sessionId": "s"}, HOOK_EVENT),
+    ],
+)
+def test_context_comes_in_the_shape_the_assistant_takes(
+    world: World, platform: str, fields: dict[str, Any], path: str
+) -> None:
+    asked = call(world, **fields)
+    if platform == "cursor":
+        asked |= {"cwd": "", "conversation_id": "c", "workspace_roots": [asked["cwd"]]}
+    shape = json.loads(hook(world, platform, asked))
+    text = shape[path]
+    if path == HOOK_EVENT:
+        assert set(shape) == {HOOK_EVENT}
+        assert set(text) == {"hookEventName", "additionalContext"}
+        assert text["hookEventName"] == fields.get("hook_event_name", "SessionStart")
+        text = text["additionalContext"]
+    assert "of main" in text
+    assert "of a" in text
+
+
+@pytest.mark.parametrize(
+    ("platform", "event"),
+    [
+        ("claude-code", "PostToolUse"),
+        ("claude-code", "Stop"),
+        ("codex", "PreToolUse"),
+        ("cursor", "afterFileEdit"),
+        ("gemini-cli", "AfterTool"),
+    ],
+)
+def test_other_events_get_nothing(world: World, platform: str, event: str) -> None:
+    printed = hook(world, platform, call(world, hook_event_name=event))
+    # Gemini CLI would read standard error if nothing came.
+    assert printed.strip() == ("{}" if platform == "gemini-cli" else "")
+
+
+def test_an_entry_of_claude_run_by_cursor_answers_cursor_and_only_once(world: World) -> None:
+    asked = call(
+        world,
+        hook_event_name="sessionStart",
+        cursor_version="3.20",
+        conversation_id="c1",
+        generation_id="g1",
+        workspace_roots=[str(world.root / "app")],
+    )
+    assert set(json.loads(hook(world, "claude-code", asked))) == {"additional_context"}
+    assert hook(world, "cursor", asked) == ""
+
+
+def test_an_entry_of_claude_run_by_vs_code_or_copilot_answers_them(world: World) -> None:
+    cwd = str(world.root / "app")
+    code = {"sessionId": "v", "cwd": cwd, "hookEventName": "SessionStart", "timestamp": "t"}
+    assert set(json.loads(hook(world, "claude-code", code))) == {HOOK_EVENT}
+    copilot = {"sessionId": "p", "cwd": cwd, "timestamp": 1, "source": "startup"}
+    assert set(json.loads(hook(world, "claude-code", copilot))) == {"additionalContext"}
+
+
+def prompt(world: World, session: str = "s1", number: int = 0) -> str:
+    asked = call(world, session_id=session, hook_event_name="UserPromptSubmit", prompt=f"p{number}")
+    printed = hook(world, "claude-code", asked)
+    return json.loads(printed)[HOOK_EVENT]["additionalContext"] if printed else ""
+
+
+def start(world: World, session: str = "s1", source: str = "startup") -> str:
+    asked = call(world, session_id=session, hook_event_name="SessionStart", source=source)
+    printed = hook(world, "claude-code", asked)
+    return json.loads(printed)[HOOK_EVENT]["additionalContext"] if printed else ""
+
+
+def test_a_prompt_gets_what_others_wrote_since_and_nothing_else(world: World) -> None:
+    assert "of main" in start(world)
+    assert prompt(world) == ""
+    world.row("app/app-a", title="news of a sibling", session="other")
+    news = prompt(world, number=1)
+    assert "news of a sibling" in news
+    assert "of main" not in news
+    assert prompt(world, number=2) == ""
+
+
+def test_what_the_session_wrote_itself_is_no_news(world: World) -> None:
+    from tests.support.stores import add_session
+
+    start(world)
+    add_session(world.store, "memory-1", content_session="s1")
+    world.row("app", title="my own", session="memory-1")
+    assert prompt(world) == ""
+    world.row("app", title="not my own", session="memory-2")
+    assert "not my own" in prompt(world, number=1)
+
+
+def test_news_may_be_older_than_what_was_told(world: World) -> None:
+    """A row that another device wrote long ago and that came by sync only now is news."""
+    start(world)
+    world.row("app", title="late arrival", created_at_epoch=1_600_000_000_000, session="x")
+    assert "late arrival" in prompt(world)
+
+
+def test_a_session_that_was_not_seen_starting_gets_everything_first(world: World) -> None:
+    assert "of main" in prompt(world, session="unseen")
+    assert prompt(world, session="unseen", number=1) == ""
+
+
+@pytest.mark.parametrize("source", ["resume", "clear", "compact", "fork"])
+def test_a_session_that_begins_again_gets_everything_again(world: World, source: str) -> None:
+    start(world)
+    assert "of main" in start(world, source=source)
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [("full", True), ("off", False)])
+def test_prompt_context_is_as_set(world: World, wanted: str, expected: bool) -> None:
+    start(world)
+    world.settings({"CLAUDE_MEM_DAEMON_PROMPT_CONTEXT": wanted})
+    assert ("of main" in prompt(world)) is expected
+
+
+def test_a_task_notification_is_nobodys_prompt(world: World) -> None:
+    asked = call(
+        world, hook_event_name="UserPromptSubmit", prompt="<task-notification>x</task-notification>"
+    )
+    assert hook(world, "claude-code", asked) == ""
+
+
+def test_the_folder_asked_for_is_never_our_own(world: World) -> None:
+    """Case cwd-is-tmp-or-tilde."""
+    outside = world.root / "T"
+    outside.mkdir()
+    project = str(world.root / "app")
+    event = {"hook_event_name": "SessionStart", "session_id": "a"}
+    elsewhere = {**event, "cwd": str(outside)}
+    assert "of main" in hook(world, "claude-code", elsewhere, CLAUDE_PROJECT_DIR=project)
+    world.row(world.home.name, title="of the home folder")
+    assert "of the home folder" in hook(world, "claude-code", {**event, "cwd": "~"})
+    for odd in ({}, {"cwd": ""}, {"cwd": "./x"}, {"cwd": 5}, {"cwd": None}, {"cwd": ["/"]}):
+        assert hook(world, "claude-code", {**event, **odd}) == ""
+
+
+def test_an_excluded_project_gets_nothing(world: World) -> None:
+    world.settings({"CLAUDE_MEM_EXCLUDED_PROJECTS": "app"})
+    assert start(world) == ""
+
+
+@pytest.mark.parametrize("platform", ["claude-code", "codex", "cursor", "copilot-cli"])
+def test_the_whole_output_fits_what_the_assistant_takes(world: World, platform: str) -> None:
+    """Case context-over-10k-chars."""
+    world.settings({"CLAUDE_MEM_CONTEXT_FULL_COUNT": 50})
+    for number in range(50):
+        word = ("title ", "标题", "😀")[number % 3]
+        world.row("app", title=word * (400 // len(word)), narrative=f'{number} "quoted"\\ ' * 150)
+    asked = call(world, hook_event_name="SessionStart", source="startup")
+    if platform == "cursor":
+        asked |= {"cursor_version": "3", "workspace_roots": [asked["cwd"]]}
+    if platform == "copilot-cli":
+        asked = {"sessionId": "s", "timestamp": 1, "source": "new", "cwd": asked["cwd"]}
+    printed = hook(world, platform, asked)
+    units = len(printed.encode("utf-16-le")) // 2
+    assert (len(printed.encode()) if platform in ("codex", "copilot-cli") else units) <= 10_000
+    assert units > 3_000
+    shape = json.loads(printed)
+    text = (
+        shape.get("additional_context")
+        or shape.get("additionalContext")
+        or shape[HOOK_EVENT]["additionalContext"]
+    )
+    lines = text.splitlines()
+    assert "left out" in lines[-1]
+    shown = sum(line.startswith("- ") and line[2].isdigit() for line in lines)
+    left_out = int(lines[-1].split(" oldest")[0].rsplit(" ", 1)[1])
+    assert shown + left_out == 50
