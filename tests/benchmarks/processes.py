@@ -40,17 +40,17 @@ def hooks(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
         )  # fmt: skip
         script = (sys.executable, "-I", "-S", _hook_script(), "claude-code")
         console = (command(), "hook", "claude-code")
-        runs: tuple[tuple[str, Sequence[str], str, bool], ...] = (
-            ("bare", _BARE, start, False),
-            ("curl healthz", curl, start, True),
-            ("hook.py, SessionStart", script, start, True),
-            ("hook.py, UserPromptSubmit, no news", script, prompt, False),
-            ("claudemem-daemon hook, SessionStart", console, start, True),
-            ("curl, SessionStart", post, start, True),
-            ("curl, UserPromptSubmit, no news", post, prompt, False),
+        runs: tuple[tuple[str, Sequence[str], str, str], ...] = (
+            ("bare", _BARE, start, ""),
+            ("curl healthz", curl, start, '"status":"ok"'),
+            ("hook.py, SessionStart", script, start, "additionalContext"),
+            ("hook.py, UserPromptSubmit, no news", script, prompt, ""),
+            ("claudemem-daemon hook, SessionStart", console, start, "additionalContext"),
+            ("curl, SessionStart", post, start, "additionalContext"),
+            ("curl, UserPromptSubmit, no news", post, prompt, ""),
         )
         turns: dict[str, Turn] = {
-            name: _running(argv, stdin, daemon.env, speaks) for name, argv, stdin, speaks in runs
+            name: _running(argv, stdin, daemon.env, said) for name, argv, stdin, said in runs
         }
         taken = interleave(turns, effort.processes)
     for name, argv, _, _ in runs[2:]:
@@ -156,16 +156,16 @@ def _seconds(argv: Sequence[str]) -> float:
     return time.perf_counter() - began
 
 
-def _running(argv: Sequence[str], stdin: str, env: Mapping[str, str], speaks: bool) -> Turn:
-    """One process from start to exit; it must end well, and say something where it should."""
+def _running(argv: Sequence[str], stdin: str, env: Mapping[str, str], said: str) -> Turn:
+    """One process from start to exit; it must end well, and its output hold `said`."""
 
     def turn() -> float:
         with open(stdin, "rb") as file:
             began = time.perf_counter()
             done = subprocess.run(argv, stdin=file, stdout=subprocess.PIPE, env=env, check=True)
             seconds = time.perf_counter() - began
-        if speaks and not json.loads(done.stdout):
-            raise AssertionError(f"{argv[-1]} said {done.stdout!r}")
+        if said not in done.stdout.decode():
+            raise AssertionError(f"{said!r} is not in what {argv[-1]} said: {done.stdout!r}")
         return seconds
 
     return turn

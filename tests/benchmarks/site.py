@@ -36,8 +36,10 @@ WIDE: Final = "wide"
 STORES: Final = 50
 BY_SIZE: Final = (RARE, MIDDLING, HUGE, DORMANT)
 _WIDE_BYTES: Final = 1_000_000
-_FIRST_NEW: Final = 100_000_000
-"""Ids from here on were written by a benchmark and are deleted after it."""
+_TAKE_BACK: Final = (
+    "DELETE FROM observations WHERE content_hash >= 'new-' AND content_hash < 'new.'"
+)
+"""Removes what `new_observation` added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Site:
         self.bare: BareSqlite
         self._writers: dict[str, OtherProcess] = {}
         self._stack = ExitStack()
-        self._next = _FIRST_NEW
+        self._last: dict[str, int] = {}
 
     def __enter__(self) -> Site:
         if not os.path.exists(self.store):
@@ -109,9 +111,10 @@ class Site:
         if writer is None:
             writer = self._stack.enter_context(OtherProcess(path))
             self._writers[path] = writer
-        self._next += 1
-        title = f"Written meanwhile {self._next}"
-        writer.run(*new_observation(self._next, project, title))
+            self._last[path] = writer.run("SELECT max(id) FROM observations")[0][0]
+        self._last[path] += 1
+        title = f"Written meanwhile {self._last[path]}"
+        writer.run(*new_observation(self._last[path], project, title))
         return title
 
     def __exit__(
@@ -122,7 +125,7 @@ class Site:
     ) -> None:
         self._stack.close()
         for path in self._writers:
-            run_sql(path, "DELETE FROM observations WHERE id > ?", (_FIRST_NEW,))
+            run_sql(path, _TAKE_BACK)
 
 
 def keys_of(project: str) -> Keys:
