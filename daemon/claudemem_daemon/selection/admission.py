@@ -5,7 +5,7 @@ Names are compared byte for byte: `%`, `_`, letter case and Unicode forms never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
@@ -24,17 +24,25 @@ class Admitted:
         return bool(self.projects or self.merged)
 
 
-def admit(keys: ProjectKeys, present: Iterable[str], merged: Iterable[str]) -> Admitted:
+def admit(
+    keys: ProjectKeys,
+    present: Iterable[str],
+    merged: Iterable[str],
+    everything: Callable[[], Iterable[str]],
+) -> Admitted:
     """The projects among `present` and among the targets of merged rows that the keys name.
+    `everything` lists all projects of the store, and is asked only where a bare key has rows.
 
     A worktree's folder name alone (a bare key) is left out where it may belong to another
     repository: when the store has `X/name` of another X, or `name/...`, that is, a repository of
     that name.
     """
-    names = tuple(present)
+    names, targets = tuple(present), tuple(merged)
     exact: dict[str, ProjectKey] = {}
     left_out: dict[str, str] = {}
-    owners = _owners(names)
+    here = {*names, *targets}
+    bare = {one.key for one in keys.keys if one.bare} & here
+    owners = _owners(everything()) if bare else {}
     ours = _own_names(keys.keys)
     for one in keys.keys:
         if one.match != "exact" or one.key in exact:
@@ -54,7 +62,7 @@ def admit(keys: ProjectKeys, present: Iterable[str], merged: Iterable[str]) -> A
 
     return Admitted(
         {name: key for name in names if (key := key_of(name)) is not None},
-        {name: key for name in merged if (key := key_of(name)) is not None},
+        {name: key for name in targets if (key := key_of(name)) is not None},
         left_out,
     )
 

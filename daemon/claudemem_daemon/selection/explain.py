@@ -15,8 +15,8 @@ from claudemem_daemon.selection.select import Ownership, make_want, select
 from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.model import Located
+from claudemem_daemon.stores.plans import candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import candidate
 from claudemem_daemon.stores.rows import Row, content_key
 from claudemem_daemon.stores.sql import Wanted
 
@@ -109,7 +109,7 @@ def explain(
         sources.open(located, keys, {}, want)
         for source in sources.opened:
             try:
-                queries.append(_query(source, want, settings.limit))
+                queries += _queries(source, want, settings.limit)
                 counts += _counts(source, want, selection)
                 if observation is not None:
                     fates += _fates(source, want, observation, keys, selection)
@@ -127,17 +127,20 @@ def explain(
     return Explanation(tuple(counts), tuple(queries), tuple(fates), selection)
 
 
-def _query(source: Source, want: Want, limit: int) -> StoreQuery:
+def _queries(source: Source, want: Want, limit: int) -> list[StoreQuery]:
     wanted = want.of(source)
-    statement = source.reader.statement(wanted, limit)
-    return StoreQuery(
-        store=source.ref.path,
-        plan=source.reader.plan("observations", wanted, limit),
-        sql=statement.text,
-        parameters=statement.parameters,
-        query_plan=source.reader.query_plan(statement),
-        left_out=dict(source.admitted.left_out),
-    )
+    plan = source.reader.plan("observations", wanted, limit)
+    return [
+        StoreQuery(
+            store=source.ref.path,
+            plan=plan,
+            sql=statement.text,
+            parameters=statement.parameters,
+            query_plan=source.reader.query_plan(statement),
+            left_out=dict(source.admitted.left_out),
+        )
+        for statement in source.reader.statements(wanted, limit)
+    ]
 
 
 def _counts(source: Source, want: Want, selection: Selection) -> list[ProjectCount]:
@@ -163,8 +166,7 @@ def _counts(source: Source, want: Want, selection: Selection) -> list[ProjectCou
 def _fates(
     source: Source, want: Want, number: int, keys: ProjectKeys, selection: Selection
 ) -> list[Fate]:
-    rows = source.reader.wide("observations", [candidate(number, None, "")])
-    row = rows.get(number)
+    row = next(source.reader.wide("observations", [candidate(number, None, "")]), None)
     if row is None:
         return []
     shown = decode.observation(row, source.ref.path, row.project)

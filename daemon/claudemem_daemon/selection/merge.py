@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
-from claudemem_daemon.stores.reader import Candidate
+from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Row, content_key
 
 Origin = TypeVar("Origin")
@@ -44,19 +44,16 @@ def merge(
     flows = [_labelled(origin, candidates) for origin, candidates in lists]
     ordered = heapq.merge(*flows, key=lambda pair: pair[1].rank, reverse=True)
     chosen: list[Chosen[Origin]] = []
-    seen: set[object] = set()
+    seen = _Seen[Origin]()
     duplicates = 0
     while len(chosen) < limit:
         batch = list(islice(ordered, limit - len(chosen)))
         if not batch:
             break
         for one in _read(batch, read):
-            marks = _marks(one)
-            if not seen.isdisjoint(marks):
+            if seen.again(one):
                 duplicates += 1
-                continue
-            seen.update(marks)
-            if keep(one):
+            elif keep(one):
                 chosen.append(one)
     return Merged(tuple(chosen), duplicates)
 
@@ -83,11 +80,27 @@ def _read(
             yield Chosen(origin, row)
 
 
-def _marks(one: Chosen[Origin]) -> tuple[object, ...]:
-    marks: list[object] = [(one.origin, one.row.id)]
-    if one.row.origin is not None:
-        marks.append(("device", *one.row.origin))
-    content = content_key(one.row)
-    if content is not None:
-        marks.append(("content", content))
-    return tuple(marks)
+class _Seen(Generic[Origin]):
+    """Remembers rows by all that tells a copy."""
+
+    def __init__(self) -> None:
+        self._marks: set[object] = set()
+        self._contents: dict[object, list[tuple[Origin, str]]] = {}
+
+    def again(self, one: Chosen[Origin]) -> bool:
+        """Whether a row like this one was here before. Equal content at an equal time is a copy in
+        another store, and in one store when it is the same project's: claude-mem writes an event
+        twice under one project, never under two."""
+        row = one.row
+        marks: list[object] = [(one.origin, row.id)]
+        if row.origin is not None:
+            marks.append(("device", *row.origin))
+        content = content_key(row)
+        twins = self._contents.setdefault(content, []) if content is not None else []
+        known = not self._marks.isdisjoint(marks) or any(
+            origin is not one.origin or project == row.project for origin, project in twins
+        )
+        if not known:
+            self._marks.update(marks)
+            twins.append((one.origin, row.project))
+        return known

@@ -17,9 +17,9 @@ from claudemem_daemon.selection.model import Filters, Observation, ProjectReport
 from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.model import Located
+from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import Candidate
-from claudemem_daemon.stores.rows import Row, text_list
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row, text_list
 from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.warning import AnswerWarning
 
@@ -48,7 +48,7 @@ def select(
         )
         summaries = tuple(
             decode.summary(one.row, one.origin.ref.path)
-            for one in _merged(sources, "session_summaries", settings.session_count, None).rows
+            for one in _merged(sources, "session_summaries", settings.session_count, ours).rows
         )
         return Selection(
             observations=observations,
@@ -86,12 +86,17 @@ def make_filters(question: Question, settings: Settings) -> Filters:
 
 def make_want(question: Question, settings: Settings) -> Want:
     return Want(
-        types=settings.types if settings.types_restricted else None,
-        concepts=settings.concepts if settings.concepts_restricted else None,
+        types=lower_all(settings.types) if settings.types_restricted else None,
+        concepts=lower_all(settings.concepts) if settings.concepts_restricted else None,
         platform=platform_name(question.platform_source),
         since=dict(question.since) if question.since is not None else None,
         not_of=question.session_id if question.since is not None else None,
     )
+
+
+def lower_all(names: tuple[str, ...]) -> tuple[str, ...]:
+    """In lower case as SQLite's `lower` makes it: ASCII letters alone."""
+    return tuple("".join(one.lower() if one.isascii() else one for one in name) for name in names)
 
 
 def platform_name(given: str | None) -> str | None:
@@ -121,7 +126,10 @@ class Ownership:
         return other is None
 
     def other_repository(self, row: Row) -> str | None:
-        """The folder of the repository whose row this is, if the row's paths say it is not ours."""
+        """The folder of the repository whose row this is, if the row's paths say it is not ours.
+        Summaries tell no paths."""
+        if len(row.cells) != len(OBSERVATION_CELLS):
+            return None
         paths = (*text_list(row.cells[7]), *text_list(row.cells[8]))
         if not paths:
             return None
@@ -146,15 +154,12 @@ class Ownership:
         return self._known[path]
 
 
-def _merged(sources: Sources, table: Table, limit: int, ours: Ownership | None) -> Merged[Source]:
+def _merged(sources: Sources, table: Table, limit: int, ours: Ownership) -> Merged[Source]:
     def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         return sources.read(source, table, chosen)
 
-    def keep(one: Chosen[Source]) -> bool:
-        return ours is None or ours.keep(one)
-
     lists = [(one, sources.candidates(one, table)) for one in sources.opened]
-    return merge(lists, limit, read, keep)
+    return merge(lists, limit, read, ours.keep)
 
 
 def _key_of(one: Chosen[Source]) -> str:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted, admit
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreState
+from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import Candidate, StoreReader
+from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.rows import Row
-from claudemem_daemon.stores.sql import Table, Wanted
+from claudemem_daemon.stores.sql import Column, Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
-WAIT_FOR = ("busy", "slow")
+WAIT_FOR: Final = ("busy", "slow")
 """Reasons that time may mend; such a store is asked again when the others have answered."""
+
+KEPT_BACK: Final = 0.15
+"""Seconds of the deadline, a quarter of it at most, in which the rows that were found in time can
+still be read and the answer be written."""
 
 
 @dataclass(eq=False, slots=True)
@@ -29,8 +36,9 @@ class Source:
     ref: StoreRef
     reader: StoreReader
     admitted: Admitted
+    summaries: Admitted
     first: dict[Table, list[Candidate]] = field(default_factory=dict)
-    pages: dict[Table, Iterator[list[Candidate]]] = field(default_factory=dict)
+    flows: dict[Table, Generator[Candidate, None, None]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -47,73 +55,89 @@ class Sources:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        # A flow left in the middle holds a cursor, and that the transaction.
+        for source in self.opened:
+            _close(source)
         self.stack.close()
 
     def open(self, located: Located, keys: ProjectKeys, plan: dict[Table, int], want: Want) -> None:
-        """Open each store and read its first page. A slow or locked one gets a share of the time,
-        and what is left when the others are done."""
+        """Open each store and find the first rows of the tables in `plan`, as many as it says. A
+        slow or locked one gets a share of the time, and what is left when the others are done."""
+        until = Deadline(self.deadline.at - min(KEPT_BACK, self.deadline.remaining() / 4))
+        refs = located.stores
         waiting: list[StoreRef] = []
-        for number, ref in enumerate(located.stores):
-            share = self.deadline.share(len(located.stores) - number + 1)
-            error = self._try(ref, keys, plan, want, share)
-            if error is not None and error.reason in WAIT_FOR:
+        for number, ref in enumerate(refs):
+            # A share stays for those that are asked twice; a single store needs no second time.
+            single = len(refs) == 1
+            share = until if single else until.share(len(refs) - number + 1)
+            error = self._try(ref, keys, plan, want, share, last=single)
+            if error is not None and error.reason in WAIT_FOR and not single:
                 waiting.append(ref)
-        for ref in waiting:
-            if not self.deadline.passed:
-                self._try(ref, keys, plan, want, self.deadline)
-        order = {ref.path: number for number, ref in enumerate(located.stores)}
+        for number, ref in enumerate(waiting):
+            self._try(ref, keys, plan, want, until.share(len(waiting) - number), last=True)
+        order = {ref.path: number for number, ref in enumerate(refs)}
         self.opened.sort(key=lambda one: order[one.ref.path])
 
     def _try(
-        self, ref: StoreRef, keys: ProjectKeys, plan: dict[Table, int], want: Want, until: Deadline
+        self,
+        ref: StoreRef,
+        keys: ProjectKeys,
+        plan: dict[Table, int],
+        want: Want,
+        until: Deadline,
+        *,
+        last: bool,
     ) -> StoreError | None:
-        with ExitStack() as attempt:
-            try:
+        try:
+            with ExitStack() as attempt:
                 reader = attempt.enter_context(self.pool.reading(ref, until))
-                present, merged = reader.projects(), reader.merged()
-                source = Source(ref, reader, admit(keys, present, merged))
-                for table, page in plan.items():
-                    self._first_page(source, table, page, want)
+                source = self._source(ref, reader, keys)
+                error = self._first_rows(source, plan, want)
+                if error is not None and not (last and error.reason == "slow"):
+                    raise error
                 reader.extend(self.deadline)
+                self.stack.push(attempt.pop_all())
+        except StoreError as failure:
+            self.failures[ref.path] = failure
+            return failure
+        self.failures.pop(ref.path, None)
+        if error is not None:
+            self._note(source, error)
+        self.opened.append(source)
+        return error
+
+    def _first_rows(self, source: Source, plan: dict[Table, int], want: Want) -> StoreError | None:
+        for table, rows in plan.items():
+            admitted = source.admitted if table == "observations" else source.summaries
+            if rows <= 0 or not admitted or not source.reader.has(table):
+                continue
+            flow = source.reader.candidates(table, want.of(source, table), rows)
+            first: list[Candidate] = []
+            source.first[table] = first
+            try:
+                first.extend(islice(flow, rows))
             except StoreError as error:
-                self.failures[ref.path] = error
-                self.pool.failed(ref.path, error)
                 return error
-            self.failures.pop(ref.path, None)
-            self.opened.append(source)
-            self.stack.push(attempt.pop_all())
+            source.flows[table] = flow
         return None
 
-    def _first_page(self, source: Source, table: Table, page: int, want: Want) -> None:
-        if page <= 0 or not source.admitted or not source.reader.has(table):
-            return
-        wanted = want.of(source, table)
-        pages = source.reader.candidates(table, wanted, page)
-        source.pages[table] = pages
-        source.first[table] = next(pages, [])
-
     def candidates(self, source: Source, table: Table) -> Iterator[Candidate]:
-        """All matching rows of one store, further pages as they are asked for."""
+        """All matching rows of one store, those after the first as they are asked for."""
         yield from source.first.get(table, ())
-        pages = source.pages.get(table)
-        while pages is not None:
-            try:
-                page = next(pages, None)
-            except StoreError as error:
-                self.failures[source.ref.path] = error
-                self.pool.failed(source.ref.path, error)
-                return
-            if page is None:
-                return
-            yield from page
+        try:
+            yield from source.flows.get(table, ())
+        except StoreError as error:
+            self._note(source, error)
 
     def read(self, source: Source, table: Table, chosen: list[Candidate]) -> dict[int, Row]:
+        """The rows themselves; without those that could not be read any more."""
+        found: dict[int, Row] = {}
         try:
-            return source.reader.wide(table, chosen)
+            for row in source.reader.wide(table, chosen):
+                found[row.id] = row
         except StoreError as error:
-            self.failures[source.ref.path] = error
-            self.pool.failed(source.ref.path, error)
-            return {}
+            self._note(source, error)
+        return found
 
     def reports(self, located: Located) -> tuple[StoreReport, ...]:
         versions = {one.ref.path: one.reader.schema.version for one in self.opened}
@@ -148,6 +172,28 @@ class Sources:
     def complete(self) -> bool:
         return not self.failures and all(one.reader.data_version is not None for one in self.opened)
 
+    def _source(self, ref: StoreRef, reader: StoreReader, keys: ProjectKeys) -> Source:
+        exact = [one.key for one in keys.keys if one.match == "exact"]
+        prefixes = [one.key for one in keys.keys if one.match == "prefix"]
+
+        def admitted(table: Table) -> Admitted:
+            found: dict[Column, list[str]] = {
+                column: reader.present(table, column, exact, prefixes)
+                for column in ("project", "merged_into_project")
+            }
+            return admit(keys, found["project"], found["merged_into_project"], reader.projects)
+
+        return Source(ref, reader, admitted("observations"), admitted("session_summaries"))
+
+    def _note(self, source: Source, error: StoreError) -> None:
+        self.failures[source.ref.path] = error
+        self.pool.failed(source.ref.path, error)
+
+
+def _close(source: Source) -> None:
+    for flow in source.flows.values():
+        flow.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
@@ -163,14 +209,10 @@ class Want:
         above = None
         if self.since is not None and table == "observations":
             above = self.since.get(source.ref.path, 0)
-        if table == "session_summaries":
-            merged = source.reader.merged(table)
-            targets = tuple(name for name in merged if name in source.admitted.merged)
-        else:
-            targets = tuple(source.admitted.merged)
+        admitted = source.admitted if table == "observations" else source.summaries
         return Wanted(
-            projects=tuple(source.admitted.projects),
-            merged=targets,
+            projects=tuple(admitted.projects),
+            merged=tuple(admitted.merged),
             types=self.types,
             concepts=self.concepts,
             platform=self.platform,

@@ -1,10 +1,12 @@
 """The SQL of one store, built from what its schema has. Pure: text and parameters.
 
-Rows are chosen narrow (id, time, project); only winners are read wide. Three plans find the newest
-matching rows of a set of projects, and each is best somewhere:
+Rows are chosen narrow (id, time, `created_at`, project); only winners are read wide. Four plans find
+the newest matching rows of a set of projects, and each is best somewhere:
 
-    project  all rows of the projects through the project index, then a sort: few rows
-    time     newest first through the time index until the limit is full: many rows
+    project  all rows of the projects through the project index: few rows
+    walk     the newest by id down the project index, then a look along the time index for rows that
+             are newer in time than those and older by id: many rows of few projects
+    time     newest first down the time index: many rows of many projects
     recent   only rows above an id, by rowid: news since the last answer
 """
 
@@ -20,8 +22,13 @@ from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
 from claudemem_daemon.stores.schema import index_on
 
 Table = Literal["observations", "session_summaries"]
-Plan = Literal["project", "time", "recent"]
-Parameters = tuple[str | int | float | None, ...]
+Plan = Literal["project", "walk", "time", "recent"]
+Column = Literal["project", "merged_into_project"]
+Parameter = str | int | float | None
+Parameters = tuple[Parameter, ...]
+
+TIMED: Final = "created_at_epoch >= 100000000 AND created_at_epoch < 100000000000000000"
+"""Times of a unit that can be told: text and blobs sort above all numbers, NULL below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,8 @@ class Wanted:
     """What rows of one store pass. None for a list means that it restricts nothing.
 
     projects  values of the project column; merged: values of merged_into_project
+    types, concepts, platform
+              in lower case
     above     only rows with a greater id
     not_of    the assistant's own session id, whose rows are left out
     """
@@ -47,81 +56,87 @@ class Wanted:
     above: int | None = None
     not_of: str | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Epochs:
-    """How a table's times read. `scale` is the factor to milliseconds where all of them have one
-    unit, which the smallest and the greatest tell; None where units are mixed or the times are no
-    numbers, so that every row must be judged on its own."""
-
-    scale: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class After:
-    """The last row of the page before, in the order of the answer."""
-
-    epoch: int | float
-    project: str
-    id: int
+    @property
+    def branches(self) -> tuple[tuple[Column, tuple[str, ...]], ...]:
+        """The two ways in which a project can have a row, each with an index of its own."""
+        both: tuple[tuple[Column, tuple[str, ...]], ...] = (
+            ("project", self.projects),
+            ("merged_into_project", self.merged),
+        )
+        return tuple((column, names) for column, names in both if names)
 
 
 @dataclass(slots=True)
 class _Builder:
     terms: list[str] = field(default_factory=list)
-    parameters: list[str | int | float | None] = field(default_factory=list)
+    parameters: list[Parameter] = field(default_factory=list)
 
-    def add(self, term: str, *parameters: str | int | float | None) -> None:
+    def add(self, term: str, *parameters: Parameter) -> None:
         self.terms.append(term)
         self.parameters += parameters
+
+    @property
+    def text(self) -> str:
+        return " AND ".join(self.terms) or "1"
 
 
 _LIST: Final = "(SELECT value FROM json_each(?))"
 
-_NUMBER: Final = (
-    "CASE typeof({0}) WHEN 'integer' THEN {0} WHEN 'real' THEN {0} WHEN 'text' THEN"
-    " CASE WHEN {0} <> '' AND {0} NOT GLOB '*[^0-9.]*' THEN CAST({0} AS NUMERIC) END END"
-)
+NARROW: Final = "id, created_at_epoch, created_at, project"
 
 
-def milliseconds(column: str) -> str:
-    """An expression for a time of any unit in milliseconds, NULL where it is none: seconds,
-    microseconds and nanoseconds are told by their magnitude."""
-    number = _NUMBER.format(column)
-    return (
-        f"(SELECT CASE WHEN n > 0 AND n < 1e8 OR n >= 1e11 AND n < 1e14 THEN CAST(n AS INTEGER)"
-        f" WHEN n >= 1e8 AND n < 1e11 THEN CAST(n * 1000 AS INTEGER)"
-        f" WHEN n >= 1e14 AND n < 1e17 THEN CAST(n / 1000 AS INTEGER)"
-        f" WHEN n >= 1e17 AND n < 1e20 THEN CAST(n / 1000000 AS INTEGER) END"
-        f" FROM (SELECT {number} AS n))"
-    )
-
-
-def distinct_projects(schema: Schema, table: Table, column: str) -> Statement:
-    """Every value of the column once: hops from one to the next through its index, so the cost is
-    that of the values and not of the rows."""
+def present(schema: Schema, table: Table, column: Column, names: Sequence[str]) -> Statement:
+    """Which of `names` have a row."""
     index = index_on(schema, table, column)
     if index is None:
         return Statement(
-            f"SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text'", ()
+            f"SELECT DISTINCT {column} FROM {table} WHERE {column} IN {_LIST}", (_json(names),)
         )
     return Statement(
-        f"WITH RECURSIVE hop(name) AS ("
-        f"SELECT min({column}) FROM {table} INDEXED BY {index} WHERE {column} >= ''"
-        f" UNION ALL SELECT (SELECT min({column}) FROM {table} INDEXED BY {index}"
-        f" WHERE {column} > hop.name) FROM hop WHERE hop.name IS NOT NULL)"
-        f" SELECT name FROM hop WHERE typeof(name) = 'text'",
-        (),
+        f"SELECT value FROM json_each(?) WHERE EXISTS"
+        f" (SELECT 1 FROM {table} INDEXED BY {index} WHERE {column} = value)",
+        (_json(names),),
     )
 
 
+def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> Statement:
+    """Every value of the column that starts with `prefix`, once: hops from one to the next through
+    its index, so the cost is that of the values and not of the rows."""
+    index = index_on(schema, table, column)
+    low, high = prefix, _after(prefix)
+    below = "" if high is None else f" AND {column} < ?"
+    bound = () if high is None else (high,)
+    if index is None:
+        return Statement(
+            f"SELECT DISTINCT {column} FROM {table}"
+            f" WHERE typeof({column}) = 'text' AND {column} >= ?{below}",
+            (low, *bound),
+        )
+    return Statement(
+        f"WITH RECURSIVE hop(name) AS ("
+        f"SELECT min({column}) FROM {table} INDEXED BY {index} WHERE {column} >= ?{below}"
+        f" UNION ALL SELECT (SELECT min({column}) FROM {table} INDEXED BY {index}"
+        f" WHERE {column} > hop.name{below}) FROM hop WHERE hop.name IS NOT NULL)"
+        f" SELECT name FROM hop WHERE typeof(name) = 'text'",
+        (low, *bound, *bound),
+    )
+
+
+def _after(prefix: str) -> str | None:
+    """The first text above all that start with `prefix`; None where there is no such bound."""
+    if not prefix or ord(prefix[-1]) >= 0x10FFFF:
+        return None
+    following = ord(prefix[-1]) + 1
+    return prefix[:-1] + chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)
+
+
 def ends(schema: Schema, table: Table) -> tuple[Statement, Statement] | None:
-    """The smallest and the greatest time; None without an index that has them at hand."""
+    """The smallest and the greatest time of a tellable unit; None without a time index."""
     index = index_on(schema, table, "created_at_epoch")
     if index is None:
         return None
     both = (
-        f"SELECT created_at_epoch FROM {table} INDEXED BY {index}"
+        f"SELECT created_at_epoch FROM {table} INDEXED BY {index} WHERE {TIMED}"
         f" ORDER BY created_at_epoch {order} LIMIT 1"
         for order in ("ASC", "DESC")
     )
@@ -133,90 +148,159 @@ def highest_id(table: Table) -> Statement:
     return Statement(f"SELECT max(id) FROM {table}", ())
 
 
-def how_many(schema: Schema, table: Table, wanted: Wanted, most: int) -> Statement | None:
-    """How many rows the projects have, counted up to `most`; None without a project index."""
-    index = index_on(schema, table, "project")
+def how_many(
+    schema: Schema, table: Table, column: Column, names: Sequence[str], most: int
+) -> Statement | None:
+    """How many rows the projects have, counted up to `most`; None without the index."""
+    index = index_on(schema, table, column)
     if index is None:
         return None
     return Statement(
         f"SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {index}"
-        f" WHERE project IN {_LIST} LIMIT ?)",
-        (_json(wanted.projects), most),
+        f" WHERE {column} IN {_LIST} LIMIT ?)",
+        (_json(names), most),
     )
 
 
-def candidates(
-    schema: Schema,
-    table: Table,
-    wanted: Wanted,
-    *,
-    plan: Plan,
-    epochs: Epochs,
-    limit: int,
-    after: After | None = None,
-    offset: int = 0,
-) -> Statement:
-    """(id, time, project) of the newest matching rows, in the order of the answer: time, project,
-    id, all descending. Times are raw where the unit is uniform, else milliseconds or NULL.
-
-    Pages follow by `after`, or by `offset` where times are mixed.
-    """
-    where = _Builder()
-    uniform = epochs.scale is not None
-    time = "created_at_epoch" if uniform else milliseconds("created_at_epoch")
-    source = _source(schema, table, wanted, plan, where, timed=uniform)
-    if after is not None:
-        where.add("created_at_epoch <= ?", after.epoch)
-        where.add(
-            "(created_at_epoch, project, id) < (?, ?, ?)", after.epoch, after.project, after.id
+def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
+    """The project plan: matching rows, in no order; one statement a branch. Without an index the
+    whole table is read."""
+    found: list[Statement] = []
+    for column, names in wanted.branches:
+        index = index_on(schema, table, column)
+        where = _Builder()
+        where.add(f"{column} IN {_LIST}", _json(names))
+        _filters(schema, table, wanted, where)
+        source = f"{table} INDEXED BY {index}" if index is not None else table
+        found.append(
+            Statement(f"SELECT {NARROW} FROM {source} WHERE {where.text}", (*where.parameters,))
         )
-    _filters(schema, wanted, where, observations=table == "observations")
-    order = "created_at_epoch DESC" if uniform else "at DESC NULLS LAST"
+    return tuple(found)
+
+
+def recent_rows(schema: Schema, table: Table, wanted: Wanted) -> Statement:
+    """The recent plan: matching rows above `wanted.above`, in no order."""
+    where = _Builder()
+    _filters(schema, table, wanted, where)
+    _belongs(wanted, where)
     return Statement(
-        f"SELECT id, {time} AS at, project FROM {source}"
-        f" WHERE {' AND '.join(where.terms) or '1'}"
-        f" ORDER BY {order}, project DESC, id DESC LIMIT ? OFFSET ?",
-        (*where.parameters, limit, offset),
+        f"SELECT {NARROW} FROM {table} NOT INDEXED WHERE {where.text}", (*where.parameters,)
     )
 
 
-def _source(
-    schema: Schema, table: Table, wanted: Wanted, plan: Plan, where: _Builder, *, timed: bool
-) -> str:
-    """The table with the index the plan wants, and the projects' condition."""
-    by_project = index_on(schema, table, "project")
-    by_time = index_on(schema, table, "created_at_epoch")
+def newest_by_id(
+    schema: Schema, table: Table, wanted: Wanted, column: Column, name: str, limit: int
+) -> Statement:
+    """The walk plan's first half: matching rows of one project, highest ids first."""
+    where = _Builder()
+    where.add(f"{column} = ?", name)
+    _filters(schema, table, wanted, where)
+    index = index_on(schema, table, column)
+    return Statement(
+        f"SELECT {NARROW} FROM {table} INDEXED BY {index} WHERE {where.text}"
+        " ORDER BY id DESC LIMIT ?",
+        (*where.parameters, limit),
+    )
+
+
+def out_of_order(
+    schema: Schema, table: Table, since: int, below: int, above: int | None, most: int
+) -> Statement:
+    """The walk plan's second half: ids smaller than `below` whose time is `since` (milliseconds) or
+    later, in whatever unit it is written. Reads the time index alone, no row."""
+    index = index_on(schema, table, "created_at_epoch")
+    floor = "" if above is None else " AND id > ?"
+    bound: Parameters = () if above is None else (above,)
+    ranges = (
+        (max(10**8, since // 1000), 10**11),
+        (max(1, since), 10**8),
+        (max(10**11, since), 10**14),
+        (max(10**14, since * 1000), 10**17),
+    )
+    parts = [
+        f"SELECT id FROM {table} INDEXED BY {index}"
+        f" WHERE created_at_epoch >= ? AND created_at_epoch < ? AND id < ?{floor}"
+        for _ in ranges
+    ]
+    parts.append(
+        f"SELECT id FROM {table} INDEXED BY {index} WHERE created_at_epoch >= '' AND id < ?{floor}"
+    )
+    parameters: list[Parameter] = []
+    for low, high in ranges:
+        parameters += [low, high, below, *bound]
+    parameters += [below, *bound]
+    return Statement(" UNION ALL ".join(parts) + " LIMIT ?", (*parameters, most))
+
+
+def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
+    """Those of `ids` that match."""
+    where = _Builder()
+    where.add(f"id IN {_LIST}", _json(ids))
+    _filters(schema, table, wanted, where)
+    _belongs(wanted, where)
+    return Statement(
+        f"SELECT {NARROW} FROM {table} NOT INDEXED WHERE {where.text}", (*where.parameters,)
+    )
+
+
+def newest_by_time(
+    schema: Schema, table: Table, wanted: Wanted, *, until: float | None = None
+) -> Statement:
+    """The time plan: matching rows with a time, newest first; rows of equal time in no order.
+    `until`: the greatest time, as written, that is still wanted."""
+    index = index_on(schema, table, "created_at_epoch")
+    where = _Builder()
+    where.add(TIMED)
+    if until is not None:
+        where.add("created_at_epoch <= ?", until)
+    _belongs(wanted, where)
+    _filters(schema, table, wanted, where)
+    return Statement(
+        f"SELECT {NARROW} FROM {table} INDEXED BY {index} WHERE {where.text}"
+        " ORDER BY created_at_epoch DESC",
+        (*where.parameters,),
+    )
+
+
+def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
+    """What the time plan has not seen: rows without a time of a tellable unit, in no order."""
+    index = index_on(schema, table, "created_at_epoch")
+    found: list[Statement] = []
+    for outside in (
+        "created_at_epoch IS NULL",
+        "created_at_epoch < 100000000",
+        "created_at_epoch >= 100000000000000000",
+    ):
+        where = _Builder()
+        where.add(outside)
+        _belongs(wanted, where)
+        _filters(schema, table, wanted, where)
+        found.append(
+            Statement(
+                f"SELECT {NARROW} FROM {table} INDEXED BY {index} WHERE {where.text}",
+                (*where.parameters,),
+            )
+        )
+    return tuple(found)
+
+
+def _belongs(wanted: Wanted, where: _Builder) -> None:
+    """The projects' condition where another index leads; `+` keeps theirs out of it."""
+    terms = [f"+{column} IN {_LIST}" for column, _ in wanted.branches]
+    where.add(f"({' OR '.join(terms) or '0'})", *(_json(names) for _, names in wanted.branches))
+
+
+def _filters(schema: Schema, table: Table, wanted: Wanted, where: _Builder) -> None:
+    """Id, type, session and concept conditions, the cheap ones first."""
     if wanted.above is not None:
         where.add("id > ?", wanted.above)
-    if plan == "project" and by_project is not None:
-        parts = [f"SELECT id FROM {table} INDEXED BY {by_project} WHERE project IN {_LIST}"]
-        parameters: list[str | int | float | None] = [_json(wanted.projects)]
-        if wanted.merged:
-            parts.append(f"SELECT id FROM {table} WHERE merged_into_project IN {_LIST}")
-            parameters.append(_json(wanted.merged))
-        where.add(f"id IN ({' UNION '.join(parts)})", *parameters)
-        return f"{table} NOT INDEXED"
-    if wanted.merged:
-        where.add(
-            f"(project IN {_LIST} OR merged_into_project IN {_LIST})",
-            _json(wanted.projects),
-            _json(wanted.merged),
-        )
-    else:
-        where.add(f"+project IN {_LIST}", _json(wanted.projects))
-    if plan == "time" and by_time is not None and timed:
-        return f"{table} INDEXED BY {by_time}"
-    return f"{table} NOT INDEXED"
-
-
-def _filters(schema: Schema, wanted: Wanted, where: _Builder, *, observations: bool) -> None:
-    """Type, concept and session conditions, the cheap ones first."""
+    observations = table == "observations"
     if observations and wanted.types is not None:
         if "type" in schema.observations:
             where.add(f"lower(type) IN {_LIST}", _json(wanted.types))
         else:
             where.add("0")
-    _session_filters(schema, wanted, where, "observations" if observations else "session_summaries")
+    _session_filters(schema, wanted, where, table)
     if observations and wanted.concepts is not None:
         where.add(*concept_term(schema, wanted.concepts))
 
@@ -225,7 +309,7 @@ def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str]:
     """At least one of `concepts`. The CASE guards json_each, whatever order SQLite evaluates in:
     one malformed row would end the whole query."""
     if "concepts" not in schema.observations:
-        return "? IS NULL", ""
+        return "? IS NULL", ""  # nothing passes: the parameter is a text
     guarded = (
         "CASE WHEN typeof(concepts) = 'text' AND json_valid(concepts)"
         " AND json_type(concepts) IN ('array', 'text') THEN concepts ELSE '[]' END"
@@ -291,20 +375,24 @@ def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:
 
 def counts(schema: Schema, wanted: Wanted) -> Statement:
     """For explain: rows of the projects, of those the right type, of those a right concept."""
-    where = _Builder()
-    source = _source(schema, "observations", wanted, "project", where, timed=False)
     kind = _Builder()
     if wanted.types is not None:
         kind.add(f"lower(type) IN {_LIST}", _json(wanted.types))
     concept = _Builder()
     if wanted.concepts is not None:
         concept.add(*concept_term(schema, wanted.concepts))
-    typed = " AND ".join(kind.terms) or "1"
-    both = f"({typed}) AND ({' AND '.join(concept.terms) or '1'})"
+    parts: list[str] = []
+    parameters: list[Parameter] = []
+    for column, names in wanted.branches:
+        index = index_on(schema, "observations", column)
+        by = f" INDEXED BY {index}" if index is not None else ""
+        parts.append(f"SELECT id FROM observations{by} WHERE {column} IN {_LIST}")
+        parameters.append(_json(names))
+    both = f"({kind.text}) AND ({concept.text})"
     return Statement(
-        f"SELECT count(*), coalesce(sum({typed}), 0), coalesce(sum({both}), 0)"
-        f" FROM {source} WHERE {' AND '.join(where.terms)}",
-        (*kind.parameters, *kind.parameters, *concept.parameters, *where.parameters),
+        f"SELECT count(*), coalesce(sum({kind.text}), 0), coalesce(sum({both}), 0)"
+        f" FROM observations NOT INDEXED WHERE id IN ({' UNION '.join(parts)})",
+        (*kind.parameters, *kind.parameters, *concept.parameters, *parameters),
     )
 
 

@@ -1,0 +1,234 @@
+"""The four plans of `sql`, carried out on one open store: an endless list, newest first, of which
+only the beginning is worked out. The order is the answer's: time, project, id, all descending, rows
+without a time last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores import sql
+from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.rows import Cell, epoch_ms, text
+from claudemem_daemon.stores.schema import index_on
+from claudemem_daemon.stores.sql import Plan, Statement, Table, Wanted
+
+FEW: Final = 400
+"""So few rows are always read through the project index."""
+MOST_WALKS: Final = 12
+"""The walk goes down each project by itself; more projects than these are read in one pass."""
+RECENT_ROWS: Final = 5_000
+MOST_OUT_OF_ORDER: Final = 2_000
+"""Rows inserted late with an early id; a store with more of them gets another plan."""
+
+Cells = tuple[Cell, ...]
+Ask = Callable[[Statement], Iterator[Cells]]
+"""Runs a statement; rows come as SQLite finds them. Raises `StoreError`."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Candidate:
+    """A row before it is read: sorts as the answer does, oldest first. `epoch` is in ms."""
+
+    rank: tuple[float, str, int]
+    id: int
+    epoch: int | None
+    project: str
+
+
+def candidate(identity: int, epoch: int | None, project: str) -> Candidate:
+    """Rows without a usable time come last."""
+    return Candidate(
+        (epoch if epoch is not None else -math.inf, project, identity), identity, epoch, project
+    )
+
+
+class Plans:
+    """Chooses a plan by looking, and carries it out."""
+
+    def __init__(self, schema: Schema, ask: Ask) -> None:
+        self._schema = schema
+        self._ask = ask
+
+    def choose(self, table: Table, wanted: Wanted, limit: int) -> Plan:
+        """With n rows of N in these projects the project plan reads n rows; the walk reads the
+        limit's and passes limit * N / n entries of the time index, each a hundredth of a row's
+        cost; the time plan reads limit * N / n rows."""
+        if not wanted.branches:
+            return "project"
+        total = self._number(sql.highest_id(table))
+        if wanted.above is not None and total - wanted.above <= RECENT_ROWS:
+            return "recent"
+        if index_on(self._schema, table, "created_at_epoch") is None:
+            return "project"
+        many = sum(len(names) for _, names in wanted.branches) > MOST_WALKS
+        share = 1 if many else 100
+        crossing = max(FEW, int(math.sqrt(max(1, limit) * max(1, total) / share)))
+        rows = 0
+        for column, names in wanted.branches:
+            counting = sql.how_many(self._schema, table, column, names, crossing)
+            if counting is None:
+                return "time" if self._uniform(table) else "project"
+            rows += self._number(counting)
+        if rows < crossing:
+            return "project"
+        if not many:
+            return "walk"
+        return "time" if self._uniform(table) else "project"
+
+    def statements(self, table: Table, wanted: Wanted, limit: int) -> tuple[Statement, ...]:
+        """The statements that the chosen plan starts with, for explain."""
+        plan = self.choose(table, wanted, limit)
+        if plan == "recent":
+            return (sql.recent_rows(self._schema, table, wanted),)
+        if plan == "walk":
+            return tuple(
+                sql.newest_by_id(self._schema, table, wanted, column, name, limit)
+                for column, names in wanted.branches
+                for name in names
+            )
+        if plan == "time":
+            return (sql.newest_by_time(self._schema, table, wanted),)
+        return sql.all_rows(self._schema, table, wanted)
+
+    def candidates(
+        self, table: Table, wanted: Wanted, limit: int
+    ) -> Generator[Candidate, None, None]:
+        """All matching rows in order, worked out about `limit` at a time."""
+        plan = self.choose(table, wanted, limit)
+        if plan == "recent":
+            yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted)))
+        elif plan == "walk":
+            yield from self._walk(table, wanted, limit)
+        elif plan == "time":
+            yield from self._by_time(table, wanted)
+        else:
+            yield from self._all(table, wanted)
+
+    def _all(self, table: Table, wanted: Wanted) -> Iterator[Candidate]:
+        statements = sql.all_rows(self._schema, table, wanted)
+        yield from _in_order(row for one in statements for row in self._ask(one))
+
+    def _walk(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
+        """Rows with the highest ids are the newest, but for those that were inserted late: copied
+        from another device, or imported. The time index tells whether there are any."""
+        given: set[int] = set()
+        step = max(16, limit)
+        while True:
+            found: dict[int, Candidate] = {}
+            below = 0
+            for column, names in wanted.branches:
+                for name in names:
+                    statement = sql.newest_by_id(self._schema, table, wanted, column, name, step)
+                    try:
+                        ids = self._take(statement, found)
+                    except StoreError:
+                        yield from _fresh(found.values(), given)
+                        raise
+                    if len(ids) == step:
+                        below = max(below, min(ids))
+            newest = sorted(found.values(), reverse=True)
+            if below:
+                since = newest[min(step, len(newest)) - 1].epoch
+                late = None if since is None else self._late(table, wanted, since, below)
+                if late is None or since is None:
+                    for one in self._all(table, wanted):
+                        if one.id not in given:
+                            yield one
+                    return
+                found |= late
+                # Only what is at least as new as `since` is known to be complete.
+                found = {n: one for n, one in found.items() if (one.epoch or 0) >= since}
+            yield from _fresh(found.values(), given)
+            if not below:
+                return
+            step *= 4
+
+    def _late(
+        self, table: Table, wanted: Wanted, since: int, below: int
+    ) -> dict[int, Candidate] | None:
+        """Matching rows of smaller ids that are that new; None when there are too many to tell."""
+        statement = sql.out_of_order(
+            self._schema, table, since, below, wanted.above, MOST_OUT_OF_ORDER
+        )
+        ids = [int(row[0] or 0) for row in self._ask(statement)]
+        if len(ids) >= MOST_OUT_OF_ORDER:
+            return None
+        found: dict[int, Candidate] = {}
+        if ids:
+            self._take(sql.matching(self._schema, table, wanted, ids), found)
+        return found
+
+    def _by_time(self, table: Table, wanted: Wanted) -> Iterator[Candidate]:
+        """The time plan as it flows, equal times put in order; then rows without a time."""
+        group: list[Candidate] = []
+        for row in self._ask(sql.newest_by_time(self._schema, table, wanted)):
+            one = _candidate(row)
+            if group and one.epoch != group[0].epoch:
+                yield from sorted(group, reverse=True)
+                group = []
+            group.append(one)
+        yield from sorted(group, reverse=True)
+        statements = sql.untimed_rows(self._schema, table, wanted)
+        yield from _in_order(row for one in statements for row in self._ask(one))
+
+    def _take(self, statement: Statement, found: dict[int, Candidate]) -> list[int]:
+        ids: list[int] = []
+        for row in self._ask(statement):
+            one = _candidate(row)
+            ids.append(one.id)
+            found[one.id] = one
+        return ids
+
+    def _uniform(self, table: Table) -> bool:
+        """Whether the time index has the order of the answer: the smallest and the greatest time
+        are of one unit, so all between them are, and none is text."""
+        statements = sql.ends(self._schema, table)
+        if statements is None:
+            return False
+        ends = [row[0] for one in statements for row in islice(self._ask(one), 1)]
+        units = {
+            next((n for n, high in enumerate((1e11, 1e14, 1e17)) if end < high), None)
+            for end in ends
+            if isinstance(end, int | float)
+        }
+        return len(units) <= 1
+
+    def _number(self, statement: Statement) -> int:
+        for row in self._ask(statement):
+            return row[0] if isinstance(row[0], int) else 0
+        return 0
+
+
+def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
+    """All of them, each once: a row can be reached by its project and by where it was merged.
+    When reading ends early, what was found comes before the error."""
+    found: dict[int, Candidate] = {}
+    error: StoreError | None = None
+    try:
+        for row in rows:
+            one = _candidate(row)
+            found[one.id] = one
+    except StoreError as failure:
+        error = failure
+    yield from sorted(found.values(), reverse=True)
+    if error is not None:
+        raise error
+
+
+def _fresh(found: Iterable[Candidate], given: set[int]) -> Iterator[Candidate]:
+    """Those not given yet, in order; they are from now on."""
+    for one in sorted(found, reverse=True):
+        if one.id not in given:
+            given.add(one.id)
+            yield one
+
+
+def _candidate(row: Sequence[Cell]) -> Candidate:
+    identity, epoch, created_at, project = row
+    return candidate(int(identity or 0), epoch_ms(epoch, created_at), text(project))
