@@ -28,10 +28,11 @@ def admit(
     keys: ProjectKeys,
     present: Iterable[str],
     merged: Iterable[str],
-    everything: Callable[[], Iterable[str]],
+    everything: Callable[[], Iterable[str]] | None = None,
 ) -> Admitted:
     """The projects among `present` and among the targets of merged rows that the keys name.
-    `everything` lists all projects of the store, and is asked only where a bare key has rows.
+    `everything` lists all projects of the store, and is asked only where a bare key has rows;
+    without it `present` are all.
 
     A worktree's folder name alone (a bare key) is left out where it may belong to another
     repository: when the store has `X/name` of another X, or `name/...`, that is, a repository of
@@ -42,9 +43,10 @@ def admit(
     left_out: dict[str, str] = {}
     here = {*names, *targets}
     bare = {one.key for one in keys.keys if one.bare} & here
-    owners = _owners(everything()) if bare else {}
+    owners = _owners(everything() if everything is not None else names) if bare else {}
     ours = _own_names(keys.keys)
-    for one in keys.keys:
+    # A name that is a key in its own right stays one, though it is a worktree's folder as well.
+    for one in sorted(keys.keys, key=lambda key: key.bare):
         if one.match != "exact" or one.key in exact:
             continue
         other = sorted(owners.get(one.key, set()) - ours) if one.bare else []
@@ -82,9 +84,8 @@ def _owners(names: Iterable[str]) -> dict[str, set[str]]:
     """Folder name -> the repositories that have a worktree, or are themselves, of that name."""
     owners: dict[str, set[str]] = {}
     for name in names:
-        head, slash, leaf = name.rpartition("/")
+        top, slash, _ = name.partition("/")
         if slash:
-            owners.setdefault(leaf, set()).add(head)
-            top = name.partition("/")[0]
+            owners.setdefault(name.rpartition("/")[2], set()).add(top)
             owners.setdefault(top, set()).add(top)
     return owners

@@ -166,7 +166,7 @@ def _counts(source: Source, want: Want, selection: Selection) -> list[ProjectCou
 def _fates(
     source: Source, want: Want, number: int, keys: ProjectKeys, selection: Selection
 ) -> list[Fate]:
-    row = next(source.reader.wide("observations", [candidate(number, None, "")]), None)
+    row = source.reader.wide("observations", [candidate(number, None, "")]).get(number)
     if row is None:
         return []
     shown = decode.observation(row, source.ref.path, row.project)

@@ -111,7 +111,7 @@ class Sources:
             admitted = source.admitted if table == "observations" else source.summaries
             if rows <= 0 or not admitted or not source.reader.has(table):
                 continue
-            flow = source.reader.candidates(table, want.of(source, table), rows)
+            flow = source.reader.flow(table, want.of(source, table), rows)
             first: list[Candidate] = []
             source.first[table] = first
             try:
@@ -133,7 +133,7 @@ class Sources:
         """The rows themselves; without those that could not be read any more."""
         found: dict[int, Row] = {}
         try:
-            for row in source.reader.wide(table, chosen):
+            for row in source.reader.rows(table, chosen):
                 found[row.id] = row
         except StoreError as error:
             self._note(source, error)

@@ -6,10 +6,10 @@ without a time last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import sql
@@ -27,8 +27,20 @@ MOST_OUT_OF_ORDER: Final = 2_000
 """Rows inserted late with an early id; a store with more of them gets another plan."""
 
 Cells = tuple[Cell, ...]
-Ask = Callable[[Statement], Iterator[Cells]]
-"""Runs a statement; rows come as SQLite finds them. Raises `StoreError`."""
+TIME_LOOKS: Final = 40
+"""Looks of the guard (STEPS machine steps each, some 6,000 rows in all) that the time plan may take
+to fill the limit, before it is given up: the projects' rows are all old."""
+
+
+class OutOfBudget(Exception):  # noqa: N818 - it is no error, it says to go another way
+    """A statement took more looks than it was given; the store is fine."""
+
+
+class Ask(Protocol):
+    """Runs a statement; rows come as SQLite finds them. Raises `StoreError`, and `OutOfBudget`
+    when `looks` are given and used up."""
+
+    def __call__(self, statement: Statement, looks: int | None = None) -> Iterator[Cells]: ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -106,7 +118,7 @@ class Plans:
         elif plan == "walk":
             yield from self._walk(table, wanted, limit)
         elif plan == "time":
-            yield from self._by_time(table, wanted)
+            yield from self._by_time(table, wanted, limit)
         else:
             yield from self._all(table, wanted)
 
@@ -164,18 +176,43 @@ class Plans:
             self._take(sql.matching(self._schema, table, wanted, ids), found)
         return found
 
-    def _by_time(self, table: Table, wanted: Wanted) -> Iterator[Candidate]:
-        """The time plan as it flows, equal times put in order; then rows without a time."""
+    def _by_time(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
+        """The time plan: as many as the limit inside a budget, and what follows as it flows; then
+        rows without a time."""
+        first: list[Candidate] = []
+        ended = True
+        try:
+            flow = self._ask(sql.newest_by_time(self._schema, table, wanted), TIME_LOOKS)
+            for row in flow:
+                one = _candidate(row)
+                if len(first) >= limit and one.epoch != first[-1].epoch:
+                    ended = False
+                    break
+                first.append(one)
+            _give_up(flow)
+        except OutOfBudget:
+            yield from self._all(table, wanted)
+            return
+        except StoreError:
+            yield from sorted(first, reverse=True)
+            raise
+        given: set[int] = set()
+        yield from _fresh(first, given)
+        if not ended:
+            yield from self._on_by_time(table, wanted, given)
+        statements = sql.untimed_rows(self._schema, table, wanted)
+        yield from _in_order(row for one in statements for row in self._ask(one))
+
+    def _on_by_time(self, table: Table, wanted: Wanted, given: set[int]) -> Iterator[Candidate]:
+        """The rest of the time plan, rows of equal times put in order."""
         group: list[Candidate] = []
         for row in self._ask(sql.newest_by_time(self._schema, table, wanted)):
             one = _candidate(row)
             if group and one.epoch != group[0].epoch:
-                yield from sorted(group, reverse=True)
+                yield from _fresh(group, given)
                 group = []
             group.append(one)
-        yield from sorted(group, reverse=True)
-        statements = sql.untimed_rows(self._schema, table, wanted)
-        yield from _in_order(row for one in statements for row in self._ask(one))
+        yield from _fresh(group, given)
 
     def _take(self, statement: Statement, found: dict[int, Candidate]) -> list[int]:
         ids: list[int] = []
@@ -219,6 +256,12 @@ def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
     yield from sorted(found.values(), reverse=True)
     if error is not None:
         raise error
+
+
+def _give_up(flow: Iterator[Cells]) -> None:
+    """Close a flow in the middle."""
+    if isinstance(flow, Generator):
+        flow.close()
 
 
 def _fresh(found: Iterable[Candidate], given: set[int]) -> Iterator[Candidate]:

@@ -76,14 +76,17 @@ class StorePool:
         Raises `StoreError` for everything that keeps it from being read, also in the middle.
         """
         store = self._store(ref.path)
-        if store.error is not None and time.monotonic() < store.asleep_until:
-            raise store.error
+        known = store.error
+        if known is not None and time.monotonic() < store.asleep_until:
+            raise StoreError(known.message, path=known.path, reason=known.reason)
         started = time.monotonic()
         try:
             with self._connection(store, deadline) as (connection, version):
                 connection.begin(deadline)
                 try:
                     schema = self._schema(store, connection)
+                    # Before the reading: what goes wrong in its middle is told by `failed`.
+                    store.error = None
                     yield StoreReader(connection, schema, version)
                 finally:
                     connection.end()
@@ -91,7 +94,6 @@ class StorePool:
             raise self._failed(store, translate(error, ref.path)) from None
         except StoreError as error:
             raise self._failed(store, error) from None
-        store.error = None
         store.read_ms = (time.monotonic() - started) * 1000
 
     def failed(self, path: str, error: StoreError) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from typing import Final
 
 import apsw
@@ -11,7 +13,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.connection import Connection, translate
 from claudemem_daemon.stores.model import Schema
-from claudemem_daemon.stores.plans import Candidate, Cells, Plans
+from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
 from claudemem_daemon.stores.rows import Row, text
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
@@ -34,6 +36,10 @@ class StoreReader:
     def projects(self, table: Table = "observations", column: Column = "project") -> list[str]:
         """Every project of the table, once."""
         return self._names(table, column, "")
+
+    def merged(self, table: Table = "observations") -> list[str]:
+        """Every project that rows were merged into."""
+        return self._names(table, "merged_into_project", "")
 
     def present(
         self, table: Table, column: Column, names: Sequence[str], prefixes: Sequence[str]
@@ -60,14 +66,23 @@ class StoreReader:
         """Give the statements to come until `deadline`."""
         self._connection.guard.deadline = deadline
 
-    def candidates(
-        self, table: Table, wanted: Wanted, limit: int
-    ) -> Generator[Candidate, None, None]:
-        """Matching rows in the order of the answer, worked out as they are taken."""
+    def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
+        """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
+        a time. Close it before the reading ends."""
         return self._plans.candidates(table, wanted, limit)
 
-    def wide(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
-        """The rows themselves, in no order."""
+    def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
+        """The same in pages, none of them empty."""
+        with closing(self.flow(table, wanted, page)) as flow:
+            while rows := list(islice(flow, page)):
+                yield rows
+
+    def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
+        """The rows themselves, by id."""
+        return {row.id: row for row in self.rows(table, chosen)}
+
+    def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
+        """The rows themselves as they are read, in no order."""
         epochs = {one.id: one.epoch for one in chosen}
         for start in range(0, len(chosen), WIDE_ROWS):
             ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
@@ -100,15 +115,26 @@ class StoreReader:
     def _columns(self, table: Table) -> frozenset[str]:
         return self.schema.observations if table == "observations" else self.schema.summaries
 
-    def _flow(self, statement: Statement) -> Iterator[Cells]:
+    def _flow(self, statement: Statement, looks: int | None = None) -> Iterator[Cells]:
         """Rows as SQLite finds them. The cursor is closed whatever happens: one left in the middle
-        would keep the connection from ending its transaction."""
+        would keep the transaction open.
+
+        `looks` is how often the guard may look before `OutOfBudget` is raised; such a flow must be
+        read to its end, or given up, before the next statement."""
+        guard = self._connection.guard
         cursor = self._connection.db.cursor()
+        guard.budget = looks
         try:
             yield from cursor.execute(statement.text, statement.parameters)
+        except apsw.InterruptError as error:
+            if guard.spent:
+                raise OutOfBudget from None
+            raise translate(error, self._connection.path) from None
         except apsw.Error as error:
             raise translate(error, self._connection.path) from None
         finally:
+            if looks is not None:
+                guard.budget = None
             cursor.close(True)
 
 

@@ -243,16 +243,11 @@ def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -
     )
 
 
-def newest_by_time(
-    schema: Schema, table: Table, wanted: Wanted, *, until: float | None = None
-) -> Statement:
-    """The time plan: matching rows with a time, newest first; rows of equal time in no order.
-    `until`: the greatest time, as written, that is still wanted."""
+def newest_by_time(schema: Schema, table: Table, wanted: Wanted) -> Statement:
+    """The time plan: matching rows with a time, newest first; rows of equal time in no order."""
     index = index_on(schema, table, "created_at_epoch")
     where = _Builder()
     where.add(TIMED)
-    if until is not None:
-        where.add("created_at_epoch <= ?", until)
     _belongs(wanted, where)
     _filters(schema, table, wanted, where)
     return Statement(
