@@ -32,6 +32,10 @@ _ALWAYS: Final = (
 _MOST_BYTES: Final = 256 * 1024 * 1024
 
 
+class Replaced(StoreError):
+    """Another file took this one's place while it was opened: try again."""
+
+
 class Guard:
     """The progress handler of one connection: stops a statement at the deadline, or when it has
     used up a budget of steps."""
@@ -75,7 +79,7 @@ class Connection:
         try:
             self._make_safe()
             if identify(path)[0] != identity:
-                raise StoreError(
+                raise Replaced(
                     f"{path}: replaced while it was opened", path=path, reason="unreadable"
                 )
         except BaseException:

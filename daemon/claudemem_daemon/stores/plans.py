@@ -32,7 +32,7 @@ TIME_LOOKS: Final = 40
 to fill the limit, before it is given up: the projects' rows are all old."""
 
 
-class OutOfBudget(Exception):  # noqa: N818 - it is no error, it says to go another way
+class OutOfBudget(Exception):
     """A statement took more looks than it was given; the store is fine."""
 
 

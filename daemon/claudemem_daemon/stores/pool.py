@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 import apsw
@@ -18,6 +19,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.connection import (
     Connection,
     Identity,
+    Replaced,
     Sentinel,
     identify,
     may_be_immutable,
@@ -29,7 +31,10 @@ from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.schema import probe
 
 MOST_STORES: Final = 128
-IDLE_CONNECTIONS: Final = 1
+IDLE_CONNECTIONS: Final = 2
+"""Kept open for each store between requests; more are opened while more requests run."""
+MOST_TRIES: Final = 5
+"""How often a store that is replaced at every look is opened again."""
 BACK_OFF_SECONDS: Final = 5.0
 """How long a store with I/O errors is left alone; a network share does not get better by asking."""
 
@@ -41,9 +46,13 @@ class _Store:
     idle: list[Connection] = field(default_factory=list)
     open: int = 0
     sentinel: Sentinel | None = None
+    mark: int = 0
+    """Number of the sentinel in the pool's life: each counts versions from the start."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    schema: Schema | None = None
-    schema_stamp: int | None = None
+    glance: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the sentinel is used; apart from `lock`, for a locked store can keep it long."""
+    schema: tuple[Identity, int, Schema] | None = None
+    """Of which file, at which PRAGMA schema_version; one value, for threads read it at any time."""
     error: StoreError | None = None
     asleep_until: float = 0.0
     read_ms: float | None = None
@@ -68,6 +77,8 @@ class StorePool:
     def __init__(self) -> None:
         self._stores: OrderedDict[str, _Store] = OrderedDict()
         self._lock = threading.Lock()
+        self._marks = count(1)
+        self._closed = False
 
     @contextmanager
     def reading(self, ref: StoreRef, deadline: Deadline) -> Iterator[StoreReader]:
@@ -113,15 +124,15 @@ class StorePool:
                 return False
             if (seen.st_dev, seen.st_ino) != state.identity or store.identity != state.identity:
                 return False
-            if not store.lock.acquire(blocking=False):
+            if not store.glance.acquire(blocking=False):
                 return False
             try:
-                if store.sentinel is None or store.sentinel.version() != state.data_version:
+                if _stamp(store, 0) != state.data_version:
                     return False
             except apsw.Error:
                 return False
             finally:
-                store.lock.release()
+                store.glance.release()
         return True
 
     def describe(self) -> tuple[StoreUse, ...]:
@@ -133,7 +144,7 @@ class StorePool:
                 one.error is None,
                 one.error.message if one.error is not None else None,
                 one.error.reason if one.error is not None else None,
-                one.schema.version if one.schema is not None else None,
+                one.schema[2].version if one.schema is not None else None,
                 one.open,
                 one.read_ms,
             )
@@ -141,6 +152,8 @@ class StorePool:
         )
 
     def close(self) -> None:
+        """Let go of everything; a reading that still runs closes its connection itself."""
+        self._closed = True
         with self._lock:
             stores = list(self._stores.values())
             self._stores.clear()
@@ -153,27 +166,20 @@ class StorePool:
             if store is None:
                 store = self._stores[path] = _Store(path)
             self._stores.move_to_end(path)
+            evicted = []
             while len(self._stores) > MOST_STORES:
-                _, oldest = self._stores.popitem(last=False)
-                _let_go(oldest)
-            return store
+                evicted.append(self._stores.popitem(last=False)[1])
+        for one in evicted:
+            _let_go(one)
+        return store
 
     @contextmanager
     def _connection(
         self, store: _Store, deadline: Deadline
     ) -> Iterator[tuple[Connection, int | None]]:
         """A connection of the file that is there now, and the version it had before we read."""
-        identity, _ = identify(store.path)
-        with store.lock:
-            if store.identity != identity:
-                _let_go(store)
-                store.identity = identity
-                store.schema = None
-            connection = store.idle.pop() if store.idle else None
-        if connection is None:
-            connection = self._open(store, identity, deadline)
-            with store.lock:
-                store.open += 1
+        connection = self._idle_or_new(store, deadline)
+        identity = connection.identity
         healthy = False
         try:
             yield connection, self._version(store, connection, deadline)
@@ -185,6 +191,7 @@ class StorePool:
                     and not connection.immutable
                     and store.identity == identity
                     and len(store.idle) < IDLE_CONNECTIONS
+                    and not self._closed
                 )
                 if keep:
                     store.idle.append(connection)
@@ -192,6 +199,26 @@ class StorePool:
                     store.open -= 1
             if not keep:
                 connection.close()
+
+    def _idle_or_new(self, store: _Store, deadline: Deadline) -> Connection:
+        for left in reversed(range(MOST_TRIES)):
+            identity, _ = identify(store.path)
+            if store.identity != identity:
+                _let_go(store)
+                store.identity = identity
+            with store.lock:
+                if store.idle and store.idle[-1].identity == identity:
+                    return store.idle.pop()
+            try:
+                connection = self._open(store, identity, deadline)
+            except Replaced:
+                if not left:
+                    raise
+                continue
+            with store.lock:
+                store.open += 1
+            return connection
+        raise AssertionError("the last try returns or raises")
 
     def _open(self, store: _Store, identity: Identity, deadline: Deadline) -> Connection:
         path = store.path
@@ -209,22 +236,28 @@ class StorePool:
         a needless second reading. None for a store that cannot be glanced at."""
         if connection.immutable:
             return None
-        with store.lock:
-            try:
-                if store.sentinel is None:
-                    store.sentinel = Sentinel(store.path)
-                return store.sentinel.version(busy_ms=max(1, int(deadline.remaining() * 500)))
-            except apsw.BusyError:
-                raise
-            except apsw.Error:
-                return None
+        half = deadline.remaining() / 2
+        if not store.glance.acquire(timeout=half):
+            return None
+        try:
+            if store.sentinel is None:
+                store.sentinel = Sentinel(store.path)
+                store.mark = next(self._marks)
+            return _stamp(store, max(1, int(half * 1000)))
+        except apsw.BusyError:
+            raise
+        except apsw.Error:
+            return None
+        finally:
+            store.glance.release()
 
     def _schema(self, store: _Store, connection: Connection) -> Schema:
         stamp = int(connection.db.execute("PRAGMA schema_version").fetchall()[0][0])  # type: ignore[arg-type]  # a whole number, always
-        schema = store.schema
-        if schema is None or store.schema_stamp != stamp:
-            schema = probe(connection.db, store.path)
-            store.schema, store.schema_stamp = schema, stamp
+        known = store.schema
+        if known is not None and known[:2] == (connection.identity, stamp):
+            return known[2]
+        schema = probe(connection.db, store.path)
+        store.schema = (connection.identity, stamp, schema)
         return schema
 
     def _failed(self, store: _Store, error: StoreError) -> StoreError:
@@ -232,8 +265,11 @@ class StorePool:
         if error.reason == "io":
             store.asleep_until = time.monotonic() + BACK_OFF_SECONDS
         if error.reason in ("corrupt", "io", "unreadable", "wal_pending", "foreign"):
-            with store.lock:
-                _let_go(store)
+            _let_go(store)
+        if error.reason == "missing":
+            with self._lock:
+                self._stores.pop(store.path, None)
+            _let_go(store)
         return error
 
 
@@ -258,13 +294,25 @@ def _opened(path: str, identity: Identity, deadline: Deadline, *, immutable: boo
     return connection
 
 
+def _stamp(store: _Store, busy_ms: int) -> int | None:
+    """The sentinel's version, told apart from that of any sentinel before it. Call it with
+    `glance` held. Raises `apsw.Error`."""
+    if store.sentinel is None:
+        return None
+    return store.mark << 32 | store.sentinel.version(busy_ms)
+
+
 def _let_go(store: _Store) -> None:
-    for connection in store.idle:
+    """Close what is open and not in use; what is in use is closed when it comes back."""
+    with store.lock:
+        idle = store.idle[:]
+        store.idle.clear()
+        store.open -= len(idle)
+    for connection in idle:
         with suppress(apsw.Error):
             connection.close()
-    store.open -= len(store.idle)
-    store.idle.clear()
-    if store.sentinel is not None:
-        with suppress(apsw.Error):
-            store.sentinel.close()
-        store.sentinel = None
+    with store.glance:
+        if store.sentinel is not None:
+            with suppress(apsw.Error):
+                store.sentinel.close()
+            store.sentinel = None
