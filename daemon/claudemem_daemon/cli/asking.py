@@ -42,7 +42,8 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
         shape = _rows(question)
         click.echo(as_json({"context": text.decode(), **shape}))
     elif text:
-        click.echo(text.decode("utf-8", "replace"))
+        # Colours were asked for by --human; click would take them out for a pipe.
+        click.echo(text.decode("utf-8", "replace"), color=human or None)
 
 
 @click.command("query")

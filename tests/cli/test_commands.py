@@ -1,0 +1,258 @@
+"""The command line as a user runs it: with a daemon, without one, and with one that hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from claudemem_daemon.cli.main import COMMANDS
+from tests.cases.world import World
+from tests.support.daemon import Daemon, clean_environ, command, eventually
+from tests.support.stores import add_observation, make_store
+
+ANSI = re.compile("\x1b")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    home, root = tmp_path / "home", tmp_path / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        made = World(home, root, daemon)
+        made.repository("app", "app-a")
+        made.row("app", title="of main")
+        made.row("app/app-a", title="of a")
+        made.row("app/app-gone", title="of a removed one")
+        yield made
+
+
+def ours(
+    world: World, *arguments: str, cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command(), *arguments],
+        env=clean_environ(world.home, **env),
+        cwd=cwd or world.root / "app",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_every_command_has_help_and_the_help_answers_at_once(world: World) -> None:
+    done = ours(world, "--help")
+    assert done.returncode == 0
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", done.stdout, re.M)
+        if name == "hook":
+            continue
+        shown = ours(world, name, "--help")
+        assert shown.returncode == 0, shown.stderr
+        assert shown.stdout.startswith("Usage: claudemem-daemon")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["query", "--limit", "-1"], ["hooks", "install"]]
+)
+def test_wrong_usage_exits_2(world: World, arguments: list[str]) -> None:
+    done = ours(world, *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_the_same_answer_with_a_daemon_and_without(world: World) -> None:
+    asked = (["query", "--json"], ["context"], ["context", "--json"], ["explain", "--json", "1"])
+    with_daemon = [ours(world, *one).stdout for one in asked]
+    assert world.daemon.stop() == 0
+    without = [ours(world, *one) for one in asked]
+    for before, after in zip(with_daemon, without, strict=True):
+        assert after.returncode == 0, after.stderr
+        assert after.stdout == before
+    assert len(json.loads(with_daemon[0])["observations"]) == 3
+
+
+def test_a_hung_daemon_is_answered_without_and_named(world: World) -> None:
+    world.daemon.signal(signal.SIGSTOP)
+    try:
+        done = ours(world, "query", "--json")
+        status = ours(world, "status")
+    finally:
+        world.daemon.signal(signal.SIGCONT)
+    assert len(json.loads(done.stdout)["observations"]) == 3
+    assert f"pid {world.daemon.pid}" in done.stderr
+    assert status.returncode == 1
+    assert "does not answer" in status.stdout
+
+
+def test_query_is_a_table_for_people(world: World) -> None:
+    lines = ours(world, "query").stdout.splitlines()
+    assert lines[0].split() == ["ID", "WHEN", "TYPE", "PROJECT", "TITLE"]
+    assert [line.split()[0] for line in lines[1:]] == ["3", "2", "1"]
+
+
+def test_human_context_has_colours_and_no_escape_of_a_row(world: World) -> None:
+    world.row("app", title="red \x1b[31malarm\x1b[0m \x9b2J")
+    text = ours(world, "context", "--human").stdout
+    assert "\x1b[1" in text
+    assert "\x1b[31m" not in text
+    assert "\x9b" not in text
+    assert not ANSI.search(ours(world, "context").stdout)
+
+
+def test_explain_says_which_filter_drops_a_row(world: World) -> None:
+    assert "type_filtered" in ours(world, "explain", "--types", "bugfix", "1").stdout
+    assert "included" in ours(world, "explain", "1").stdout
+    assert "not_found" in ours(world, "explain", "99").stdout
+    other = world.row("elsewhere", title="x")
+    assert "other_project" in ours(world, "explain", str(other)).stdout
+
+
+def test_worktrees_is_understood_at_a_glance(world: World) -> None:
+    lines = ours(world, "worktrees").stdout.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("PATH"))
+    assert lines[head].split() == ["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]
+    table = "\n".join(lines[head:])
+    assert re.search(rf"{world.root}/app +main +ok +app +1 +1 ", table)
+    assert re.search(rf"{world.root}/app-a +branch-app-a +ok +app/app-a, app-a +1 +1 ", table)
+    assert re.search(r"\(gone\) +- +removed +app/app-gone +1 +1 ", table)
+    shape = json.loads(ours(world, "worktrees", "--json").stdout)
+    assert [one["role"] for one in shape["worktrees"]] == ["main", "worktree", "removed"]
+
+
+def test_config_tells_each_value_and_its_source(world: World) -> None:
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "7", "CLAUDE_MEM_DAEMON_SCOPE": "nonsense"})
+    done = ours(world, "config", "--json", CLAUDE_MEM_CONTEXT_FULL_COUNT="3")
+    settings = json.loads(done.stdout)["settings"]
+    assert settings["CLAUDE_MEM_CONTEXT_OBSERVATIONS"] == {
+        "value": 7,
+        "origin": "settings",
+        "detail": str(world.settings_path),
+    }
+    assert settings["CLAUDE_MEM_CONTEXT_FULL_COUNT"]["origin"] == "caller"
+    assert settings["CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"]["origin"] == "mode"
+    assert settings["CLAUDE_MEM_DAEMON_SCOPE"] == {
+        "value": "all",
+        "origin": "default",
+        "detail": None,
+    }
+    assert "CLAUDE_MEM_DAEMON_SCOPE" in ours(world, "config").stderr
+
+
+def test_status_is_true_and_exits_by_it(world: World) -> None:
+    ours(world, "query")
+    good = ours(world, "status")
+    assert good.returncode == 0, good.stdout
+    assert good.stdout.startswith(f"running (pid {world.daemon.pid}")
+    shape = json.loads(ours(world, "status", "--json").stdout)
+    assert shape["schema"] == 1
+    assert shape["requests"]["total"] > 0
+    world.settings_path.write_text("{broken")
+    degraded = eventually(
+        lambda: r if (r := ours(world, "status")).returncode == 1 else None, "it is degraded"
+    )
+    assert str(world.settings_path) in degraded.stdout
+    assert "line 1" in degraded.stdout
+    world.settings({})
+    assert world.daemon.stop() == 0
+    gone = ours(world, "status")
+    assert gone.returncode == 3
+    assert "not running" in gone.stdout
+    assert "next: " in gone.stdout
+
+
+def test_status_changes_nothing(world: World) -> None:
+    assert world.daemon.stop() == 0
+    before = sorted(str(path) for path in world.home.rglob("*"))
+    assert ours(world, "status").returncode == 3
+    assert sorted(str(path) for path in world.home.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["reload", "stop"])
+def test_without_a_daemon_they_exit_3(world: World, name: str) -> None:
+    assert world.daemon.stop() == 0
+    done = ours(world, name)
+    assert done.returncode == 3
+    assert done.stderr == "claudemem-daemon: no daemon is running\n"
+
+
+def test_reload_and_stop(world: World) -> None:
+    done = ours(world, "reload")
+    assert done.returncode == 0
+    assert "revision" in done.stdout
+    done = ours(world, "stop")
+    assert done.returncode == 0, done.stderr
+    assert world.daemon.process.wait(10) == 0
+    assert not os.path.lexists(world.daemon.socket_path)
+
+
+def test_a_checkouts_own_store_waits_until_it_is_allowed(world: World) -> None:
+    own = make_store(world.root / "app" / ".claude-mem" / "claude-mem.db")
+    add_observation(own, project="app", title="planted")
+    assert "planted" not in world.titles(world.root / "app")
+    assert "claudemem-daemon allow" in ours(world, "context").stdout
+    done = ours(world, "allow")
+    assert done.returncode == 0, done.stderr
+    assert "planted" in world.titles(world.root / "app")
+    # Another file in its place has to be allowed again.
+    os.rename(own, own + ".old")
+    add_observation(make_store(own), project="app", title="swapped")
+    assert "swapped" not in world.titles(world.root / "app")
+    assert ours(world, "allow", own).returncode == 0
+    assert "swapped" in world.titles(world.root / "app")
+    assert ours(world, "deny").returncode == 0
+    assert "swapped" not in world.titles(world.root / "app")
+
+
+def test_doctor_finds_what_is_wrong(world: World) -> None:
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATION": "5"})
+    world.row("app-before", title="x", files_read=[str(world.root / "app" / "a.py")])
+    claude = world.home / ".claude"
+    claude.mkdir()
+    (claude / "settings.json").write_text('{"enabledPlugins": {"claude-mem@thedotmack": true}}')
+    assert ours(world, "hooks", "install", "claude-code").returncode == 0
+    done = ours(world, "doctor")
+    assert "did you mean CLAUDE_MEM_CONTEXT_OBSERVATIONS" in done.stdout
+    assert "'app-before' is not matched" in done.stdout
+    assert "twice" in done.stdout
+    assert "a real question: answered over the socket" in done.stdout
+    report = done.stdout.split("for a bug report:")[1]
+    assert str(world.home) not in report
+    assert "app" not in report.replace("apsw", "")
+
+
+def test_a_closed_reader_is_no_error(world: World) -> None:
+    for number in range(200):
+        world.row("app", title=f"row {number} " + "x" * 80)
+    done = subprocess.run(
+        ["sh", "-c", f"{command()[0]} query --limit 200 | head -1"],
+        env=clean_environ(world.home),
+        cwd=world.root / "app",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+
+
+def test_the_manual_names_every_command_and_completion_works(world: World) -> None:
+    page = ours(world, "man").stdout
+    for name in COMMANDS:
+        assert f"claudemem\\-daemon {name}" in page
+    for shell in ("bash", "zsh", "fish"):
+        assert "claudemem" in ours(world, "completion", shell).stdout
+    completed = ours(
+        world,
+        _CLAUDEMEM_DAEMON_COMPLETE="bash_complete",
+        COMP_WORDS="claudemem-daemon sta",
+        COMP_CWORD="1",
+    )
+    assert completed.stdout.split() == ["plain,status"]
