@@ -17,6 +17,7 @@ from tests.benchmarks.store import (
     DORMANT,
     GROVES,
     HUGE,
+    IMPORTED,
     MIDDLING,
     RARE,
     RECIPE,
@@ -34,7 +35,7 @@ FIFTY: Final = "fifty"
 WIDE: Final = "wide"
 """The project whose narratives have a megabyte each."""
 STORES: Final = 50
-BY_SIZE: Final = (RARE, MIDDLING, HUGE, DORMANT)
+BY_SIZE: Final = (RARE, MIDDLING, HUGE, DORMANT, IMPORTED)
 _WIDE_BYTES: Final = 1_000_000
 _TAKE_BACK: Final = (
     "DELETE FROM observations WHERE content_hash >= 'new-' AND content_hash < 'new.'"

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tests.support.stores import BASE_EPOCH, iso, make_store, schema_sql
 
-RECIPE: Final = 1
+RECIPE: Final = 2
 """Grows when the rows below change, so that a kept store of an older recipe is built anew."""
 
 GROVES: Final = (1, 3, 10, 100, 1000)
@@ -29,6 +29,8 @@ MIDDLING: Final = "middling"
 HUGE: Final = "huge"
 DORMANT: Final = "dormant"
 """A twentieth of all rows, and every row of another project is newer."""
+IMPORTED: Final = "imported"
+"""A fiftieth of all rows, copied in from elsewhere at the end: the highest ids, any time."""
 
 _ROWS_A_SESSION: Final = 50
 _STEP_MS: Final = 1000
@@ -129,14 +131,15 @@ def _labels(rows: int, draw: random.Random) -> list[Label]:
             name = worktree_name(worktrees, number)
             labels += [Label(f"{parent}/{name}"), Label(name)][:copies]
     rare, dormant = min(100, rows // 100), rows // 20
-    others = PROJECTS - 4 - len(GROVES)
-    left = rows - len(labels) - rare - dormant
+    imported = rows // 50
+    others = PROJECTS - 5 - len(GROVES)
+    left = rows - len(labels) - rare - dormant - imported
     ordinary = [Label(f"project-{n:02d}") for n in range(others)]
     labels += [ordinary[n % others] for n in range(left)]
     draw.shuffle(labels)
     for place in sorted(draw.sample(range(len(labels) // 2), rare)):
         labels.insert(place, Label(RARE))
-    return [Label(DORMANT)] * dormant + labels
+    return [Label(DORMANT)] * dormant + labels + [Label(IMPORTED)] * imported
 
 
 class _Texts:
@@ -171,7 +174,10 @@ def _observations(
         count = seen[project]
         seen[project] = count + 1
         # Ids and times rise together but for small steps back, as parallel sessions write them.
-        epoch = BASE_EPOCH + offset + (n + n * 7919 % 11) * _STEP_MS + n % _STEP_MS
+        place = n + n * 7919 % 11
+        if project == IMPORTED:
+            place = n * 7919 % len(labels)
+        epoch = BASE_EPOCH + offset + place * _STEP_MS + n % _STEP_MS
         yield (
             n + 1,
             f"{project}-s{count // _ROWS_A_SESSION}",
@@ -210,6 +216,7 @@ def _fill(path: str, observations: Iterator[tuple[Any, ...]]) -> str:
         db.executemany(_OBSERVATION, observations)
         sessions = db.execute(
             "SELECT memory_session_id, project, max(created_at_epoch) FROM observations GROUP BY 1"
+            " ORDER BY 3"
         ).fetchall()
         db.executemany(
             _SESSION, ((f"c-{name}", name, project, iso(at), at) for name, project, at in sessions)
