@@ -1,0 +1,73 @@
+"""The resolver reads what git means: random layouts, step by step, against git itself."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from claudemem_daemon.repository.model import Repository
+from claudemem_daemon.repository.resolver import Repositories
+from claudemem_daemon.repository.worktrees import details
+from tests.repository.layouts import BASES, Base, Layout, git_says
+
+STEPS = sorted(Layout(b"", "plain").steps)
+
+steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 40)), min_size=6, max_size=14)
+
+
+@settings(settings.get_profile(os.environ.get("CLAUDEMEM_LAYOUTS", "layouts")))
+@given(base=st.sampled_from(BASES), taken=steps)
+def test_every_layout_is_what_git_says_it_is(base: Base, taken: list[tuple[str, int]]) -> None:
+    """Each step is a layout of its own: about 3,000 of them, asked from up to four folders each.
+    One resolver lives through all steps of an example, so its memory is tested with it."""
+    with tempfile.TemporaryDirectory(prefix="cm-") as folder:
+        root = os.fsencode(os.path.realpath(folder))
+        layout = Layout(root, base)
+        layout.build()
+        remembering = Repositories(None)
+        check(layout.here, remembering)
+        for step, choice in (("add", 1), *taken):
+            layout.steps[step](choice)
+            for cwd in layout.cwds(choice):
+                check(cwd, remembering)
+
+
+def check(cwd: bytes, remembering: Repositories) -> None:
+    listed, common, top = git_says(cwd)
+    repository = remembering.resolve(os.fsdecode(cwd))
+    fresh = Repositories(None).resolve(os.fsdecode(cwd))
+    assert repository.common_dir == fresh.common_dir == common
+    assert (repository.top or "") == top
+    assert {one.path for one in repository.worktrees} == {one.path for one in fresh.worktrees}
+    current = repository.current
+    ours = {one.admin_id: one for one in details(repository).worktrees}
+    theirs = {one.path: one for one in listed[1:]}
+    for one in ours.values():
+        # A worktree that was moved by hand is where its own link is; git lists the former place.
+        moved = current is not None and one.admin_id == current.admin_id and one.path == top
+        if one.path not in theirs and moved:
+            continue
+        said = theirs.pop(one.path)
+        assert (one.branch, one.detached, one.locked) == (said.branch, said.detached, said.locked)
+        if said.prunable:
+            assert one.state == "missing"
+    assert not theirs or (current is not None and len(theirs) == 1), theirs
+    main_is_right(repository, listed[0].path, listed[0].bare)
+    if top:
+        assert current is not None
+        assert current.path == top
+
+
+def main_is_right(repository: Repository, first: str, bare: bool) -> None:
+    """git's first entry is the main checkout, but for a separate git dir, where it is the dir."""
+    if bare:
+        assert repository.main is None
+        assert os.path.realpath(first) == repository.common_dir
+    elif repository.kind == "plain":
+        assert repository.main is not None
+        assert repository.main.path == first
+    elif repository.main is not None:
+        assert os.path.realpath(first) in (repository.common_dir, repository.main.path)
