@@ -22,6 +22,8 @@ FEW: Final = 400
 """So few rows are always read through the project index."""
 MOST_WALKS: Final = 12
 """The walk goes down each project by itself; more projects than these are read in one pass."""
+LEAST_STEP: Final = 16
+"""Rows of each project that one step of the walk goes down at least."""
 RECENT_ROWS: Final = 5_000
 MOST_OUT_OF_ORDER: Final = 2_000
 """Rows inserted late with an early id; a store with more of them gets another plan."""
@@ -130,7 +132,7 @@ class Plans:
         """Rows with the highest ids are the newest, but for those that were inserted late: copied
         from another device, or imported. The time index tells whether there are any."""
         given: set[int] = set()
-        step = max(16, limit)
+        step = max(LEAST_STEP, limit)
         while True:
             found: dict[int, Candidate] = {}
             below = 0
