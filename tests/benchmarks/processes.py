@@ -24,6 +24,10 @@ _IMPORTS: Final = (
     "import apsw, click, httptools, pydantic, starlette.applications, uvicorn, uvloop,"
     " watchdog.observers"
 )
+_RESIDENT: Final = (
+    f"{_IMPORTS}; import os; pages = int(open('/proc/self/statm').read().split()[1]);"
+    " print(pages * os.sysconf('SC_PAGE_SIZE') / 1e6)"
+)
 _MOST_MB: Final = 50.0
 _MOST_START_MS: Final = 400.0
 
@@ -103,6 +107,11 @@ def memory(site: Site, daemon: Daemon, effort: Effort, at_start: float) -> Itera
     """Resident memory after everything that was asked before, and after many requests more."""
     if not os.path.isdir("/proc/self/task"):
         return
+    libraries = float(subprocess.check_output((sys.executable, "-c", _RESIDENT)))
+    yield Figure(
+        "memory", "when READY", site.rows, at_start, unit="MB", floor=libraries,
+        floor_name="import of the libraries alone",
+    )  # fmt: skip
     before = daemon.resident_mb()
     requests = [inject(site.cwd(project)) for project in (RARE, MIDDLING, HUGE)]
     daemon.client.load(requests, 8, effort.requests)
