@@ -1,35 +1,32 @@
-"""How long a text is for the assistant that gets it, and what fits. Pure."""
+"""How long a text is for the assistant that gets it, and how much fits. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Literal
 
 Unit = Literal["utf16", "bytes"]
 
-UNLIMITED: Final = 1 << 62
-
 
 def size(text: str, unit: Unit = "utf16") -> int:
-    """Length in UTF-16 code units, as JavaScript counts, or in bytes of UTF-8."""
+    """Length in UTF-16 code units, as JavaScript's `.length`, or in bytes of UTF-8."""
     if text.isascii():
         return len(text)
     if unit == "bytes":
         return len(text.encode("utf-8", "surrogatepass"))
-    return len(text) + sum(1 for sign in text if sign > "\uffff")
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def most_items(
-    items: Sequence[str], around: Callable[[int], int], budget: int, unit: Unit
-) -> int | None:
-    """How many of `items`, from the first on, fit beside what `around(count)` units of other text
-    go with that many; each item ends in a line break. None when not even none fit."""
-    total = 0
-    sums = [0]
-    for item in items:
-        total += size(item, unit) + 1
-        sums.append(total)
-    for count in range(len(items), -1, -1):
-        if sums[count] <= budget and sums[count] + around(count) <= budget:
-            return count
-    return None
+def most(upper: int, fits: Callable[[int], bool]) -> int:
+    """The largest count from 0 to `upper` that fits, taking it that fewer fit where more do; 0 also
+    where nothing fits. Only counts that were tried and fitted are returned."""
+    if upper <= 0 or fits(upper):
+        return max(0, upper)
+    low, high = 0, upper
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low

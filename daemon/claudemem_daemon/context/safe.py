@@ -1,64 +1,97 @@
 """A stranger's text made inert. Pure.
 
-What is in a store was once tool output, a web page, somebody's file. In front of a prompt it must
-stay what it is: one line of somebody else's words, that opens no heading, no list, no tag, no link,
-no code, and no escape sequence.
+What a store holds was once tool output, a web page, somebody's file name. In front of a prompt it
+stays one line of somebody else's words: no heading, list, table, quote, tag, link or code opens in
+it, and no escape sequence reaches a terminal. Read as Markdown it gives back the same words.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 from typing import Final
 
-MOST_CHARS: Final = 20_000
-"""Of one text. A row with a megabyte in it is shown up to here; the rest is in the store."""
+ELLIPSIS: Final = "…"
 
-_SPACE: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-_MARKUP: Final = str.maketrans(
-    {
-        "\\": "\\\\",
-        "|": "\\|",
-        "`": "\\`",
-        "[": "\\[",
-        "]": "\\]",
-        "*": "\\*",
-        "~": "\\~",
-        "<": "&lt;",
-        ">": "&gt;",
-    }
+_TERMINAL: Final = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor moves
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
 )
-_ENTITY: Final = re.compile(r"&(?=[A-Za-z#][A-Za-z0-9]{0,31};)")
+_UNSEEN: Final = re.compile(
+    # Not letters, digits or anything of printable ASCII: what is left is looked at one by one.
+    r"[^\w\s!-~]"
+)
+_KEPT_FORMAT: Final = "\ufe0e\ufe0f"
+_MARKUP: Final = re.compile(
+    r"[`|\[\]<]"
+    r"|\\(?=[!-/:-@\[-`{-~]|$)"  # a backslash that Markdown would take for an escape
+    r"|&(?=#?[0-9A-Za-z]{1,32};)"  # an entity that a reader would decode
+)
+_LEADING: Final = re.compile(r"[#>+=~*_:-]|[0-9]{1,9}(?=[.)])")
+_ENTITIES: Final = {"<": "&lt;", "&": "&amp;"}
 
 
-def one_line(text: str, most: int = MOST_CHARS) -> str:
-    """Control characters and line breaks collapsed to blanks, invisible and direction-changing
-    characters removed, nothing that the terminal or UTF-8 could choke on."""
-    if len(text) > most:
-        text = text[: most - 1] + "…"
-    if text.isascii():
-        return _SPACE.sub(" ", text).strip() if _SPACE.search(text) else text
-    kept = "".join(filter(_visible, text.translate(_BREAKS)))
-    return _SPACE.sub(" ", kept).strip()
-
-
-def markdown(text: str, most: int = MOST_CHARS) -> str:
-    """One line in which no Markdown and no tag can open; reads as the text after unescaping.
-
-    It must not begin a line: `#`, `-`, `>` and numbers are left as they are.
+def one_line(raw: str, most: int | None = None) -> str:
+    """`raw` as one line of visible characters: line breaks, tabs and runs of blanks become one
+    blank; control, zero-width and direction characters and terminal sequences are gone; lone
+    surrogates are U+FFFD. At most `most` characters, the cut marked by an ellipsis.
     """
-    return _ENTITY.sub("&amp;", one_line(text, most)).translate(_MARKUP)
+    # A megabyte need not be cleaned to show the first line of it.
+    looked_at = len(raw) if most is None else 8 * most + 1024
+    text = raw[:looked_at]
+    if not text.isprintable():
+        # Breaks first: they are not printable either, and are all that most texts have.
+        text = " ".join(text.split())
+        if not text.isprintable():
+            text = _UNSEEN.sub(_visible, _TERMINAL.sub("", text))
+    line = " ".join(text.split())
+    if most is None or (len(line) <= most and len(raw) <= looked_at):
+        return line
+    return clipped(line, most)
 
 
-_BREAKS: Final = {0x85: " ", 0x2028: " ", 0x2029: " "}
+def inert(raw: str, most: int | None = None) -> str:
+    """`one_line`, with what Markdown or a tag reader would act on escaped, also at its start."""
+    line = one_line(raw, most)
+    if _MARKUP.search(line):
+        line = _MARKUP.sub(_escape, line)
+    first = _LEADING.match(line)
+    if first is None:
+        return line
+    digits = first.end() if first.group().isdigit() else 0
+    return f"{line[:digits]}\\{line[digits:]}"
 
 
-@lru_cache(maxsize=4096)
-def _visible(sign: str) -> bool:
-    """Not: formatting (zero width, bidirectional overrides, tags), surrogates, private use and
-    unassigned characters. The joiner inside an emoji is worth keeping."""
-    if sign in ("\u200d", " "):
-        return True
+def clipped(line: str, most: int) -> str:
+    """At most `most` characters of `line`, at a blank where one is near, never between a character
+    and its accent, with an ellipsis."""
+    end = max(0, most - 1)
+    if end < len(line):
+        blank = line.rfind(" ", max(0, end - 40), end + 1)
+        end = blank if blank > 0 else end
+    while end > 0 and _clings(line[end : end + 1]):
+        end -= 1
+    return line[:end].rstrip() + ELLIPSIS
+
+
+def _clings(sign: str) -> bool:
+    return sign != "" and (unicodedata.combining(sign) != 0 or sign in _KEPT_FORMAT)
+
+
+def _visible(found: re.Match[str]) -> str:
+    sign = found.group()
+    if sign in _KEPT_FORMAT:
+        return sign
     kind = unicodedata.category(sign)
-    return kind not in ("Cf", "Cs", "Co", "Cn") or sign.isspace()
+    if kind == "Cs":
+        return "\ufffd"
+    # Unassigned ones stay: they are next year's emoji. Marks stay, save the selectors that can
+    # spell out a hidden text.
+    if kind in ("Cc", "Cf") or "\ufe00" <= sign <= "\ufe0d" or "\U000e0000" <= sign <= "\U000e0fff":
+        return ""
+    return sign
+
+
+def _escape(found: re.Match[str]) -> str:
+    sign = found.group()
+    return _ENTITIES.get(sign) or "\\" + sign

@@ -1,4 +1,8 @@
-"""The last words of the session before this one, from Claude Code's own transcript."""
+"""The last words of the session before this one, from Claude Code's own transcripts.
+
+A transcript is a file of JSON lines, `<session id>.jsonl`, in one folder for each directory that a
+session was started in.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,24 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.question import Question
+from claudemem_daemon.selection.model import Observation
 
 TAIL_BYTES: Final = 256 << 10
-"""Of a transcript; the last message lies at its end."""
+"""Read of one transcript: its last message lies near its end."""
+MOST_FILES: Final = 4
+"""Looked into for one answer."""
+SUFFIX: Final = ".jsonl"
 
-_REMINDER: Final = re.compile(r"<system-reminder>.*?(</system-reminder>|\Z)", re.DOTALL)
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_OPEN: Final = "<system-reminder>"
+_CLOSE: Final = "</system-reminder>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,57 +39,38 @@ class PriorMessage:
 
 
 def prior_message(
-    env: Mapping[str, str],
-    home: str,
-    cwd: str | None,
-    transcript_path: str | None,
-    sessions: Iterator[str],
+    question: Question, observations: Sequence[Observation], environ: Mapping[str, str]
 ) -> PriorMessage:
-    """The last assistant text of an earlier session in this folder.
-
-    With the path of the running session's transcript: its newest sibling. Else the transcript that
-    `sessions` (ids from the store, newest first) name in the project's folder below the
-    assistant's. Only plain names are taken, so that no store can point elsewhere.
+    """The last assistant text of an earlier session that was started in the same directory: of the
+    session that wrote the newest observation, as claude-mem looks for it, else of the transcript
+    written to last. Reads only regular files of that one folder, never waits for one, and takes
+    nothing from a store but a plain name. Never raises.
     """
-    if transcript_path and transcript_path.startswith("/") and "\0" not in transcript_path:
-        folder, own = os.path.split(transcript_path)
-        return _newest(folder, own)
-    if cwd is None:
+    folder, own = _folder(question, environ)
+    if folder is None:
         return PriorMessage("", ())
-    root = env.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude")
-    folder = os.path.join(root, "projects", re.sub(r"[^A-Za-z0-9]", "-", cwd))
-    evidence: list[Evidence] = []
-    for session in sessions:
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,80}", session):
-            continue
-        path = os.path.join(folder, f"{session}.jsonl")
+    evidence = [look(folder)]
+    for path in _candidates(folder, own, question.session_id, observations):
         evidence.append(look(path))
-        text = _last_text(path)
+        text = last_assistant_text(path)
         if text:
             return PriorMessage(text, tuple(evidence))
+        if len(evidence) > MOST_FILES:
+            break
     return PriorMessage("", tuple(evidence))
 
 
-def _newest(folder: str, own: str) -> PriorMessage:
-    try:
-        with os.scandir(folder) as entries:
-            found = [
-                (one.stat(follow_symlinks=False).st_mtime_ns, one.path)
-                for one in entries
-                if one.name.endswith(".jsonl")
-                and one.name != own
-                and one.is_file(follow_symlinks=False)
-            ]
-    except OSError:
-        return PriorMessage("", (look(folder),))
-    for _, path in sorted(found, reverse=True)[:5]:
-        text = _last_text(path)
-        if text:
-            return PriorMessage(text, (look(folder), look(path)))
-    return PriorMessage("", (look(folder),))
+def project_folder(cwd: str, config_dir: str) -> str:
+    """Where Claude Code keeps the transcripts of sessions started in `cwd`: each UTF-16 code unit
+    of the path that is no ASCII letter or digit is a dash."""
+    name = "".join(
+        sign if sign.isascii() and sign.isalnum() else "-" * (1 + (sign > "\uffff")) for sign in cwd
+    )
+    return os.path.join(config_dir, "projects", name)
 
 
-def _last_text(path: str) -> str:
+def last_assistant_text(path: str) -> str:
+    """From the end backwards; empty when the end of the file has none or is no transcript."""
     for line in reversed(_tail(path).split(b"\n")):
         text = _assistant_text(line)
         if text:
@@ -85,17 +78,80 @@ def _last_text(path: str) -> str:
     return ""
 
 
+def without_reminders(text: str) -> str:
+    """`text` without the blocks that Claude Code put in for the model; an open one reaches to the
+    end."""
+    if _OPEN not in text:
+        return text
+    kept: list[str] = []
+    at = 0
+    while (start := text.find(_OPEN, at)) >= 0:
+        kept.append(text[at:start])
+        end = text.find(_CLOSE, start)
+        if end < 0:
+            return "".join(kept)
+        at = end + len(_CLOSE)
+    return "".join((*kept, text[at:]))
+
+
+def _folder(question: Question, environ: Mapping[str, str]) -> tuple[str | None, str]:
+    """The folder, and the name of the running session's own transcript in it."""
+    own = f"{question.session_id}{SUFFIX}" if question.session_id else ""
+    given = question.transcript_path
+    if given and os.path.isabs(given) and given.endswith(SUFFIX) and "\0" not in given:
+        return os.path.split(given)
+    if question.cwd is None:
+        return None, own
+    config = question.env.get("CLAUDE_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR", "")
+    if not os.path.isabs(config):
+        home = environ.get("HOME", "")
+        if not os.path.isabs(home):
+            return None, own
+        config = os.path.join(home, ".claude")
+    return project_folder(question.cwd, config), own
+
+
+def _candidates(
+    folder: str, own: str, session: str | None, observations: Sequence[Observation]
+) -> Iterator[str]:
+    named = next(
+        (one.memory_session_id for one in observations if one.memory_session_id != session), ""
+    )
+    first = f"{named}{SUFFIX}" if _ID.fullmatch(named) else ""
+    if first and first != own:
+        yield os.path.join(folder, first)
+    for name in _newest_first(folder):
+        if name not in (own, first):
+            yield os.path.join(folder, name)
+
+
+def _newest_first(folder: str) -> list[str]:
+    """Names of the folder's transcripts; those of subagents are no session's last words."""
+    found: list[tuple[int, str]] = []
+    with suppress(OSError, ValueError), os.scandir(folder) as entries:
+        for one in entries:
+            if not one.name.endswith(SUFFIX) or one.name.startswith("agent-"):
+                continue
+            # One that vanished meanwhile is no reason to miss the others.
+            with suppress(OSError):
+                if one.is_file(follow_symlinks=False):
+                    found.append((one.stat(follow_symlinks=False).st_mtime_ns, one.name))
+    return [name for _, name in sorted(found, reverse=True)]
+
+
 def _tail(path: str) -> bytes:
-    """The end of a regular file; never waits for anything else."""
+    """The end of a regular file, from the first whole line on; empty for anything else."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    except (OSError, ValueError):
         return b""
     try:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode):
             return b""
-        return os.pread(handle, TAIL_BYTES, max(0, seen.st_size - TAIL_BYTES))
+        start = max(0, seen.st_size - TAIL_BYTES)
+        data = os.pread(handle, TAIL_BYTES, start)
+        return data if start == 0 else data.partition(b"\n")[2]
     except OSError:
         return b""
     finally:
@@ -112,15 +168,18 @@ def _assistant_text(line: bytes) -> str:
     if not isinstance(shape, dict) or shape.get("type") != "assistant":
         return ""
     message = shape.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    if not isinstance(parts, list):
+    if shape.get("isSidechain") is True or not isinstance(message, dict):
+        return ""
+    content = message.get("content")
+    if isinstance(content, str):
+        return without_reminders(content).strip()
+    if not isinstance(content, list):
         return ""
     texts = [
         part["text"]
-        for part in parts
+        for part in content
         if isinstance(part, dict)
         and part.get("type") == "text"
         and isinstance(part.get("text"), str)
     ]
-    return _REMINDER.sub("", "\n".join(texts)).strip()
+    return without_reminders("\n".join(texts)).strip()

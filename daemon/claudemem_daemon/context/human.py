@@ -1,0 +1,45 @@
+"""The context as a person reads it in a terminal: the colours are ours, never the store's. Pure."""
+
+from __future__ import annotations
+
+from claudemem_daemon.context import safe
+from claudemem_daemon.context.style import RowWords
+
+
+class HumanStyle:
+    def text(self, raw: str, most: int | None = None) -> str:
+        return safe.one_line(raw, most)
+
+    def title(self, words: str) -> str:
+        return _coloured("1;36", words)
+
+    def aside(self, words: str) -> str:
+        return _coloured("2", words)
+
+    def warning(self, words: str) -> str:
+        return _coloured("33", f"! {words}")
+
+    def heading(self, words: str) -> str:
+        return _coloured("1;34", words)
+
+    def row(self, words: RowWords) -> str:
+        number = _coloured("2", f"{words.number:>6}")
+        figures = _coloured("2", words.figures) if words.figures else ""
+        parts = (number, words.time, words.mark, words.place, words.title, figures)
+        return " ".join(part for part in parts if part)
+
+    def below(self, words: str) -> str:
+        return f"         {words}"
+
+    def field(self, label: str, words: str) -> str:
+        return f"  {_coloured('1', label)}: {words}"
+
+    def place(self, name: str) -> str:
+        return _coloured("35", f"[{name}]")
+
+    def command(self, words: str) -> str:
+        return f"`{words}`"
+
+
+def _coloured(code: str, words: str) -> str:
+    return f"\x1b[{code}m{words}\x1b[0m"

@@ -1,0 +1,84 @@
+"""Why there is no row to show: only one of the reasons is that there is no memory. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from claudemem_daemon.context.entries import Look
+from claudemem_daemon.context.sections import WARNING_CHARS, is_told
+from claudemem_daemon.selection.model import Selection
+from claudemem_daemon.settings.model import Source
+from claudemem_daemon.warning import AnswerWarning
+
+TYPES: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
+CONCEPTS: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS"
+MOST_IDS: Final = 12
+
+_ID: Final = re.compile(r"[\w.-]{1,40}")
+_WAITING: Final = frozenset({"untrusted", "missing"})
+
+
+def state(selection: Selection, warnings: Sequence[AnswerWarning]) -> str:
+    """For the title, in our own words."""
+    if selection.rows_exist:
+        return "memory exists, but nothing of it is shown"
+    broken = any(not one.ok and one.reason not in _WAITING for one in selection.stores)
+    if broken or not selection.complete:
+        return "memory could not be read"
+    if any(one.code in ("store_untrusted", "store_missing") for one in warnings):
+        return "no memory found in the stores that were read"
+    return "no memory yet"
+
+
+def reasons(selection: Selection, warnings: Sequence[AnswerWarning], look: Look) -> Iterator[str]:
+    """Lines below the title: the filter in force and who set it, or what is wrong with a store that
+    no warning tells of."""
+    style = look.style
+    if selection.rows_exist:
+        yield from _filters(selection, look)
+    told = {one.message for one in warnings if is_told(one)}
+    for report in selection.stores:
+        if report.ok or report.reason in _WAITING or report.error in told:
+            continue
+        yield style.warning(style.text(f"{report.path}: {report.error}", WARNING_CHARS))
+
+
+def _filters(selection: Selection, look: Look) -> Iterator[str]:
+    style, filters, settings = look.style, selection.filters, look.settings
+    parts: list[str] = []
+    if settings.types_restricted:
+        parts.append(f"types {_ids(filters.types)} ({_source(filters.sources.get(TYPES), TYPES)})")
+    if settings.concepts_restricted:
+        source = _source(filters.sources.get(CONCEPTS), CONCEPTS)
+        parts.append(f"concepts {_ids(filters.concepts)} ({source})")
+    if filters.platform_source is not None:
+        parts.append(f"only sessions of {_ids((filters.platform_source,))} (asked for)")
+    why = f"the filter excludes all rows: {'; '.join(parts)}" if parts else "no row was chosen"
+    # Its parts are paths and names of settings: safe as a whole, and only then beside a command.
+    counts = style.command("claudemem-daemon explain")
+    yield style.aside(f"{style.text(why[:1].upper() + why[1:])}. Counts at each filter: {counts}")
+
+
+def _ids(values: Sequence[str]) -> str:
+    """Ids as they are, anything else unsaid: a checkout can set the variable that holds them."""
+    if not values:
+        return "none"
+    shown = [one if _ID.fullmatch(one) else "(odd)" for one in values[:MOST_IDS]]
+    more = f" and {len(values) - MOST_IDS} more" if len(values) > MOST_IDS else ""
+    return ", ".join(shown) + more
+
+
+def _source(source: Source | None, key: str) -> str:
+    if source is None:
+        return key
+    words = {
+        "request": "asked for",
+        "caller": f"{key} in the caller's environment",
+        "daemon": f"{key} in the daemon's environment",
+        "settings": f"{key} in {source.detail or 'settings.json'}",
+        "mode": f"of the mode, for {key} is not set",
+        "default": f"default of {key}",
+    }
+    return words[source.origin]

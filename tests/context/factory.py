@@ -1,0 +1,193 @@
+"""Values as the rooms above would hand them over, with everything but what a test is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, tzinfo
+from typing import Any
+
+from claudemem_daemon.context.budget import Unit
+from claudemem_daemon.context.model import Context
+from claudemem_daemon.context.render import make_context
+from claudemem_daemon.question import Question
+from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
+from claudemem_daemon.selection.model import (
+    Filters,
+    Observation,
+    ProjectReport,
+    Selection,
+    Summary,
+)
+from claudemem_daemon.settings.model import Mode, ModeItem, Settings, Source
+from claudemem_daemon.stores.model import StoreReport
+from claudemem_daemon.warning import AnswerWarning
+
+STORE = "/home/u/.claude-mem/claude-mem.db"
+NOON = 1_778_500_800_000
+"""2026-05-11 12:00 UTC, in milliseconds."""
+
+MODE = Mode(
+    id="code",
+    name="Code",
+    types=(ModeItem("bugfix", "bug fix", "🔴", "🛠"), ModeItem("discovery", "discovery", "🔵", "🔍")),
+    concepts=(ModeItem("gotcha", "gotcha"),),
+    path=None,
+)
+
+SETTINGS = Settings(
+    revision=1,
+    data_dir="/home/u/.claude-mem",
+    settings_path="/home/u/.claude-mem/settings.json",
+    limit=50,
+    types=("bugfix", "discovery"),
+    concepts=("gotcha",),
+    types_restricted=True,
+    concepts_restricted=True,
+    mode=MODE,
+    full_count=0,
+    full_field="narrative",
+    session_count=10,
+    show_last_summary=True,
+    show_last_message=False,
+    show_read_tokens=False,
+    show_work_tokens=False,
+    show_savings_amount=False,
+    show_savings_percent=False,
+    excluded_projects=(),
+    scope="all",
+    stores={},
+    aliases={},
+    context_chars=10_000,
+    prompt_context="delta",
+    timeout_ms=1500,
+    sources={},
+    warnings=(),
+    evidence=(),
+)
+
+KEYS = ProjectKeys(
+    keys=(
+        ProjectKey("app", "exact", "main", "/w/app", "main"),
+        ProjectKey("app/app-a", "exact", "worktree", "/w/app-a", "worktree"),
+        ProjectKey("app-a", "exact", "worktree", "/w/app-a", "bare", bare=True),
+        ProjectKey("app/app-b", "exact", "worktree", "/w/app-b", "worktree"),
+        ProjectKey("app/", "prefix", "removed", None, "removed"),
+    ),
+    excluded=(),
+    name="app",
+    checkouts=("/w/app", "/w/app-a", "/w/app-b"),
+    warnings=(),
+)
+
+FILTERS = Filters(
+    types=("bugfix", "discovery"),
+    concepts=("gotcha",),
+    limit=50,
+    scope="all",
+    platform_source=None,
+    sources={
+        "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES": Source(
+            "settings", "/home/u/.claude-mem/settings.json"
+        ),
+        "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS": Source("mode"),
+    },
+)
+
+OK = StoreReport(STORE, True, None, 34, "shared store")
+
+
+def row(number: int = 1, **fields: Any) -> Observation:
+    """An observation of the main checkout; `number` is its id, and higher ones are newer."""
+    plain = Observation(
+        id=number,
+        project="app",
+        store=STORE,
+        type="bugfix",
+        title=f"title {number}",
+        subtitle="",
+        narrative="",
+        facts=(),
+        concepts=("gotcha",),
+        files_read=(),
+        files_modified=(),
+        created_at="",
+        created_at_epoch=NOON + number * 60_000,
+        discovery_tokens=0,
+        memory_session_id="s",
+        platform_source="claude",
+        key="app",
+    )
+    if "project" in fields:
+        fields.setdefault("key", fields["project"])
+    return replace(plain, **fields)
+
+
+def rows(count: int, **fields: Any) -> tuple[Observation, ...]:
+    """Newest first."""
+    return tuple(row(number, **fields) for number in range(count, 0, -1))
+
+
+def session(number: int = 1, **fields: Any) -> Summary:
+    plain = Summary(
+        id=number,
+        project="app",
+        store=STORE,
+        request=f"request {number}",
+        investigated="looked",
+        learned="learnt",
+        completed="did",
+        next_steps="go on",
+        notes="",
+        created_at="",
+        created_at_epoch=NOON + number * 60_000,
+        memory_session_id="s",
+        platform_source="claude",
+    )
+    return replace(plain, **fields)
+
+
+def selection(
+    observations: Sequence[Observation] = (), summaries: Sequence[Summary] = (), **fields: Any
+) -> Selection:
+    plain = Selection(
+        observations=tuple(observations),
+        summaries=tuple(summaries),
+        projects=tuple(
+            ProjectReport(one.key, one.path, one.role, (STORE,), 0, one.rule)
+            for one in KEYS.keys
+            if one.match == "exact"
+        ),
+        stores=(OK,),
+        filters=FILTERS,
+        rows_exist=bool(observations),
+        duplicates=0,
+        complete=True,
+        high_water={STORE: 1},
+        warnings=(),
+        states=(),
+    )
+    return replace(plain, **fields)
+
+
+def context(
+    chosen: Selection,
+    *,
+    question: Question | None = None,
+    keys: ProjectKeys = KEYS,
+    warnings: tuple[AnswerWarning, ...] = (),
+    zone: tzinfo | None = UTC,
+    cap: int | None = None,
+    unit: Unit = "utf16",
+    settings: Mapping[str, Any] | None = None,
+) -> Context:
+    return make_context(
+        question if question is not None else Question(cwd="/w/app"),
+        replace(SETTINGS, **(settings or {})),
+        keys,
+        chosen,
+        warnings=warnings,
+        zone=zone,
+        cap=cap,
+        unit=unit,
+    )
