@@ -117,7 +117,8 @@ class Layout:
         if os.path.lexists(path):
             return
         branch = () if "--detach" in options else ("-b", f"b{self.number}")
-        git("worktree", "add", "-q", "-f", *options, *branch, path, cwd=self.here)
+        # Refused where a locked or missing worktree has that path: one step that changes nothing.
+        git("worktree", "add", "-q", "-f", *options, *branch, path, cwd=self.here, check=False)
         self.trees.append(path)
 
     def add_detached(self, choice: int) -> None:

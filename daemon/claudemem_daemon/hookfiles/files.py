@@ -62,7 +62,7 @@ def uninstall(platform: str, environ: Mapping[str, str], project: str | None = N
         return Change(path, "nothing")
     fresh = merge.without(settings, known)
     saved = _read(path + BACKUP)
-    if saved is not None and _same(path, saved, fresh):
+    if saved is not None and _nothing_else(path, saved, fresh, known):
         _write(path, saved, like=path)
     elif fresh == dict(known.extra) or not fresh:
         os.unlink(os.path.realpath(path))
@@ -83,9 +83,11 @@ def installed(platform: Platform, environ: Mapping[str, str], project: str | Non
     return merge.our_commands(settings, platform)
 
 
-def _same(path: str, saved: str, fresh: dict[str, Any]) -> bool:
+def _nothing_else(path: str, saved: str, fresh: dict[str, Any], known: Platform) -> bool:
+    """Whether `fresh` is what the saved file becomes by our coming and going alone."""
     try:
-        return _parse(path, saved) == fresh
+        settings = _parse(path, saved)
+        return merge.without(merge.merged(settings, known, merge.ANY, path), known) == fresh
     except SettingsError:
         return False
 

@@ -6,8 +6,11 @@ import copy
 from typing import Any
 
 from claudemem_daemon.errors import SettingsError
-from claudemem_daemon.hookfiles.commands import is_ours
+from claudemem_daemon.hookfiles.commands import MARK, is_ours
 from claudemem_daemon.hookfiles.platforms import Platform
+
+ANY = f"{MARK} hook any"
+"""A command of ours, for working out what merging changes."""
 
 
 def merged(settings: dict[str, Any], platform: Platform, command: str, path: str) -> dict[str, Any]:

@@ -90,6 +90,11 @@ class Configuration:
         return self._home
 
     @property
+    def revision(self) -> int:
+        """Grows with every accepted or rejected change that was seen."""
+        return self._revision
+
+    @property
     def settings_path(self) -> str:
         """The settings.json of a caller that says nothing of its own."""
         return os.path.join(self._data_dir({}).path, "settings.json")

@@ -51,6 +51,7 @@ class SettingsWatcher:
         self._handler = _Handler(self.notice)
         self._problem: str | None = None
         self._reloads = 0
+        self._revision = configuration.revision
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -95,8 +96,10 @@ class SettingsWatcher:
         if not any(path == settings or folder == path or _above(path, folder) for path in paths):
             return
         self._arm()
-        before = self._configuration.state().revision
-        if self._configuration.reload().revision != before:
+        # A question may have read the change before us; that counts as one, too.
+        revision = self._configuration.reload().revision
+        if revision != self._revision:
+            self._revision = revision
             self._reloads += 1
             self._on_change()
 

@@ -1,0 +1,225 @@
+"""Hook entries are put into somebody else's file and taken out of it without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claudemem_daemon.errors import SettingsError
+from claudemem_daemon.hookfiles import merge
+from claudemem_daemon.hookfiles.commands import curl_line, is_ours, launcher, python_line
+from claudemem_daemon.hookfiles.files import BACKUP, install, uninstall
+from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
+from claudemem_daemon.hookfiles.twice import double_injection
+
+COMMAND = python_line("claude-code", "/opt/bin/claudemem-daemon")
+
+entries = st.fixed_dictionaries(
+    {
+        "type": st.just("command"),
+        "command": st.text(max_size=20).filter(lambda t: "claudemem" not in t),
+    }
+)
+flat = st.dictionaries(st.sampled_from(["sessionStart", "stop"]), st.lists(entries, max_size=3))
+nested = st.dictionaries(
+    st.sampled_from(["SessionStart", "Stop"]),
+    st.lists(
+        st.fixed_dictionaries({"hooks": st.lists(entries, min_size=1, max_size=3)}), max_size=2
+    ),
+)
+others = st.dictionaries(
+    st.text(max_size=6).filter(lambda k: k not in ("hooks", "version")), st.integers()
+)
+
+
+@given(st.sampled_from(sorted(PLATFORMS)), flat, nested, others)
+def test_merging_keeps_all_else_and_taking_out_restores_it(
+    name: str, flat_hooks: dict[str, Any], nested_hooks: dict[str, Any], other: dict[str, Any]
+) -> None:
+    platform = PLATFORMS[name]
+    hooks = flat_hooks if platform.shape == "flat" else nested_hooks
+    settings = {**other, "hooks": hooks}
+    once = merge.merged(settings, platform, COMMAND, "f")
+    assert merge.merged(once, platform, COMMAND, "f") == once
+    assert merge.our_commands(once, platform) == [COMMAND] * len(platform.events)
+    back = merge.without(once, platform)
+
+    def filled(value: dict[str, Any]) -> dict[str, Any]:
+        return {event: groups for event, groups in value.items() if groups}
+
+    assert filled(back.get("hooks", {})) == filled(hooks)
+    assert {k: v for k, v in back.items() if k not in ("hooks", *platform.extra)} == other
+
+
+@pytest.mark.parametrize("name", sorted(PLATFORMS))
+def test_the_timeout_is_a_few_seconds_in_the_platforms_own_unit(name: str) -> None:
+    """Case hook-timeout-unit."""
+    platform = PLATFORMS[name]
+    settings = merge.merged({}, platform, COMMAND, "f")
+    text = json.dumps(settings)
+    seconds = 1000 if name == "gemini-cli" else 1
+    assert 2 * seconds <= platform.timeout <= 10 * seconds
+    assert text.count(f'"{platform.timeout_key}": {platform.timeout}') == len(platform.events)
+
+
+@pytest.mark.parametrize("name", sorted(PLATFORMS))
+@pytest.mark.parametrize(
+    "before",
+    [
+        None,
+        '{\n    "model": "x",\n    "hooks": {}\n}',
+        '{"a":1}',
+        '{\n\t"ü": "ü",\n\t"hooks": {"Stop": [], "SessionStart": [{"matcher": "x", "hooks": []}]}\n}\n\n',
+    ],
+)
+def test_uninstall_gives_the_file_back_byte_for_byte(
+    tmp_path: Path, name: str, before: str | None
+) -> None:
+    environ = {"HOME": str(tmp_path)}
+    path = Path(target(PLATFORMS[name], environ, None))
+    if before is not None:
+        path.parent.mkdir(parents=True)
+        path.write_text(before, encoding="utf-8")
+        path.chmod(0o640)
+    assert install(name, environ, COMMAND).what == "written"
+    assert install(name, environ, COMMAND).what == "unchanged"
+    if before is not None:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        assert Path(str(path) + BACKUP).read_text(encoding="utf-8") == before
+    assert uninstall(name, environ).what == "removed"
+    assert uninstall(name, environ).what == "nothing"
+    if before is None:
+        assert not path.exists()
+    else:
+        assert path.read_text(encoding="utf-8") == before
+    assert not Path(str(path) + BACKUP).exists()
+
+
+def test_what_changed_meanwhile_stays(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"model": "x"}')
+    install("claude-code", environ, COMMAND)
+    settings = json.loads(path.read_text())
+    settings["model"] = "y"
+    settings["hooks"]["Stop"] = [{"hooks": [{"type": "command", "command": "theirs"}]}]
+    path.write_text(json.dumps(settings))
+    uninstall("claude-code", environ)
+    assert json.loads(path.read_text()) == {
+        "model": "y",
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "theirs"}]}]},
+    }
+
+
+def test_an_older_entry_is_updated_where_it_stands(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    install("claude-code", environ, python_line("claude-code", "/old/claudemem-daemon"))
+    install("claude-code", environ, COMMAND)
+    text = (tmp_path / ".claude" / "settings.json").read_text()
+    assert "/old/" not in text
+    assert text.count("hook claude-code") == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"hooks": []}', '{"hooks": {"SessionStart": {}}}', "\xff"]
+)
+def test_a_malformed_file_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
+    environ = {"HOME": str(tmp_path)}
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SettingsError) as caught:
+        install("claude-code", environ, COMMAND)
+    assert str(path) in caught.value.message
+    assert path.read_bytes() == text.encode("latin-1")
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    real = tmp_path / "dotfiles" / "settings.json"
+    real.parent.mkdir()
+    real.write_text("{}")
+    link = tmp_path / ".claude" / "settings.json"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    install("claude-code", environ, COMMAND)
+    assert link.is_symlink()
+    assert "hook claude-code" in real.read_text()
+
+
+def test_the_folders_variable_is_honoured(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(tmp_path / "c")}
+    assert install("claude-code", environ, COMMAND).path == str(tmp_path / "c" / "settings.json")
+    project = install("cursor", environ, COMMAND, project=str(tmp_path / "p"))
+    assert project.path == str(tmp_path / "p" / ".cursor" / "hooks.json")
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("name", ["claudemem-daemon", "a b", "q'uo\"te", "$HOME", "é%", "`x`;&|"])
+def test_a_program_that_is_gone_holds_no_prompt(tmp_path: Path, shell: str, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    program = folder / "claudemem-daemon"
+    line = python_line("claude-code", str(program))
+    assert is_ours(line)
+    gone = subprocess.run([shell, "-c", line], capture_output=True, check=False)
+    assert (gone.returncode, gone.stdout, gone.stderr) == (0, b"", b"")
+    program.write_text('#!/bin/sh\necho "$@"\nexit 7\n')
+    program.chmod(0o755)
+    there = subprocess.run([shell, "-c", line], capture_output=True, check=False)
+    assert (there.returncode, there.stdout) == (0, b"hook claude-code\n")
+
+
+def test_the_curl_line_survives_everything_too(tmp_path: Path) -> None:
+    line = curl_line("claude-code", {"HOME": str(tmp_path / "a b")})
+    assert is_ours(line)
+    for environ in ({"PATH": "/nonexistent"}, {"PATH": os.environ["PATH"]}):
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], input=b"{}", env=environ, capture_output=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert shlex.split(line.split("||")[0])
+
+
+def test_the_launcher_is_the_link_on_the_path(tmp_path: Path) -> None:
+    """Case interpreter-path-vanishes."""
+    real = tmp_path / "versions" / "1" / "claudemem-daemon"
+    real.parent.mkdir(parents=True)
+    real.write_text("")
+    real.chmod(0o755)
+    link = tmp_path / "bin" / "claudemem-daemon"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    assert launcher({"PATH": str(link.parent)}, "claudemem-daemon") == str(link)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "settings", "twice"),
+    [
+        ({"claude-mem@thedotmack": True}, {}, True),
+        ({"claude-mem@thedotmack": False}, {}, False),
+        ({"claude-mem@thedotmack": True}, {"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0"}, False),
+        ({}, {}, False),
+        ("odd", {}, False),
+    ],
+)
+def test_context_that_would_come_twice_is_told(
+    tmp_path: Path, plugins: object, settings: dict[str, Any], twice: bool
+) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": plugins}))
+    said = double_injection({"HOME": str(tmp_path)}, settings)
+    assert (said is not None) is twice
+    if said is not None:
+        assert '"CLAUDE_MEM_DAEMON_OBSERVATIONS": "50"' in said
