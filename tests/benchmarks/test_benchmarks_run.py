@@ -12,6 +12,7 @@ from tests.benchmarks.report import markdown, table
 from tests.benchmarks.run import SECTIONS, run
 from tests.benchmarks.site import BY_SIZE, Ground, Site, keys_of, prepare_ground
 from tests.benchmarks.store import GROVES, build_store, grove
+from tests.benchmarks.worst import WRONG
 from tests.support.stores import run_sql
 
 
@@ -35,6 +36,7 @@ def test_the_small_size_runs_whole_and_its_answers_are_right(folder: str) -> Non
     figures = run(folder, (10_000,), Effort.quick())
     assert [name for name in SECTIONS if any(f.section == name for f in figures)] == list(SECTIONS)
     assert all(figure.ours > 0 for figure in figures if figure.unit in ("ms", "MB"))
+    assert [figure.note for figure in figures if figure.note.startswith(WRONG)] == []
     timed = [figure for figure in figures if figure.section not in ("worst cases", "idle")]
     assert [figure.what for figure in timed if not figure.floor] == []
     asked = {(f.section, f.what) for f in figures}

@@ -16,6 +16,7 @@ from tests.benchmarks.store import HUGE, MIDDLING, RARE
 
 DEADLINE_MS: Final = 1500.0
 """The default of CLAUDE_MEM_DAEMON_TIMEOUT_MS."""
+WRONG: Final = "answers without the newest row: "
 _INSIDE: Final = "inside the deadline, 1,500 ms"
 
 
@@ -35,11 +36,18 @@ def heavy(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
         for what, project, query, store, rounds in asked:
             request = inject(site.cwd(project), **query)
 
-            def ours(project: str = project, store: str = store, request: bytes = request) -> float:
+            wrong: list[str] = []
+
+            def ours(
+                project: str = project,
+                store: str = store,
+                request: bytes = request,
+                wrong: list[str] = wrong,
+            ) -> float:
                 title = site.write(project, store)
                 reply = daemon.client.ask(request)
                 if reply.status != 200 or title not in reply.text:
-                    raise AssertionError(f"{project}: {title!r} is not in {reply.text[:2000]!r}")
+                    wrong.append(f"{reply.status} {reply.text[:120]!r}")
                 return reply.seconds
 
             turns: dict[str, Turn] = {"ours": ours}
@@ -57,7 +65,8 @@ def heavy(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
             yield Figure(
                 "worst cases", what, site.rows, value, p99=p99(taken["ours"]),
                 floor=median(taken["floor"]) if floor_name else None, floor_name=floor_name,
-                goal=_INSIDE, met=value <= DEADLINE_MS,
+                goal=_INSIDE, met=not wrong and max(taken["ours"]) <= DEADLINE_MS,
+                note=f"{WRONG}{len(wrong)} of {rounds + 1}, {wrong[0]}" if wrong else "",
             )  # fmt: skip
 
 
@@ -109,7 +118,8 @@ def endless(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
     reply = daemon.client.ask(inject(site.cwd(HUGE), full="true"))
     yield Figure(
         "worst cases", "huge, full=true", site.rows, reply.seconds * 1000, goal=_INSIDE,
-        met=reply.status == 200 and reply.seconds * 1000 <= DEADLINE_MS,
+        met=reply.status == 200 and len(reply.body) > 1000
+        and reply.seconds * 1000 <= DEADLINE_MS,
         note=f"{len(reply.body) / 1e6:.1f} MB of text",
     )  # fmt: skip
     after = daemon.client.ask(inject(site.cwd(RARE)))
