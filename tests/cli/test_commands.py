@@ -156,9 +156,8 @@ def test_status_is_true_and_exits_by_it(world: World) -> None:
     assert shape["schema"] == 1
     assert shape["requests"]["total"] > 0
     world.settings_path.write_text("{broken")
-    degraded = eventually(
-        lambda: r if (r := ours(world, "status")).returncode == 1 else None, "it is degraded"
-    )
+    eventually(lambda: ours(world, "status").returncode == 1, "it is degraded")
+    degraded = ours(world, "status")
     assert str(world.settings_path) in degraded.stdout
     assert "line 1" in degraded.stdout
     world.settings({})

@@ -202,9 +202,7 @@ def test_no_pattern_is_too_odd(path: str, patterns: list[str]) -> None:
     assert excluded("/" + path, tuple(patterns)) in (True, False)
 
 
-@given(
-    st.text(st.characters(blacklist_characters="/*?~", blacklist_categories=("Cs",)), min_size=1)
-)
+@given(st.text(min_size=1).filter(lambda name: not set(name) & set("/*?~")))
 def test_a_name_excludes_the_folder_of_that_name(name: str) -> None:
     assert excluded(f"/w/{name}/src", (name,))
 
