@@ -31,7 +31,7 @@ concept_cells = st.one_of(
 )
 rows = st.fixed_dictionaries(
     {
-        "project": st.sampled_from(PROJECTS),
+        "project": st.one_of(st.just("app"), st.sampled_from(PROJECTS)),
         "merged_into_project": st.one_of(st.none(), st.sampled_from(PROJECTS)),
         "type": st.sampled_from(TYPES),
         "concepts": concept_cells,
@@ -43,10 +43,11 @@ rows = st.fixed_dictionaries(
         ),
     }
 )
-stores = st.lists(st.tuples(st.sampled_from(GENERATIONS), st.lists(rows, max_size=25)), max_size=3)
+some_rows = st.one_of(st.lists(rows, max_size=6), st.lists(rows, min_size=8, max_size=24))
+stores = st.lists(st.tuples(st.sampled_from(GENERATIONS), some_rows), max_size=3)
 questions = st.fixed_dictionaries(
     {
-        "limit": st.integers(1, 12),
+        "limit": st.one_of(st.integers(1, 4), st.integers(1, 40)),
         "types": st.one_of(st.none(), st.lists(st.sampled_from(TYPES), unique=True)),
         "concepts": st.one_of(st.none(), st.lists(st.sampled_from(CONCEPTS), unique=True)),
     }
