@@ -15,7 +15,7 @@ from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import make_context
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.evidence import Evidence, unchanged
+from claudemem_daemon.evidence import AnyEvidence, unchanged
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import ProjectKeys, Repository
@@ -54,7 +54,7 @@ class Way:
         )
 
     @property
-    def evidence(self) -> tuple[Evidence, ...]:
+    def evidence(self) -> tuple[AnyEvidence, ...]:
         repository = self.repository.evidence if self.repository is not None else ()
         return (*self.settings.evidence, *repository, *self.located.evidence)
 
@@ -164,4 +164,5 @@ class Corridor:
         )
 
     def close(self) -> None:
+        self.repositories.close()
         self.pool.close()

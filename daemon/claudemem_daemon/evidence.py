@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from claudemem_daemon.notices import Group
+
 State = tuple[int, int, int, int, int, int]
 """device, inode, mode, size, mtime in ns, ctime in ns."""
 
@@ -35,9 +37,30 @@ def look(path: str) -> Evidence:
     return Evidence(path, state, racy)
 
 
-def unchanged(evidence: Iterable[Evidence]) -> bool:
+@dataclass(frozen=True, slots=True)
+class EvidenceGroup:
+    """Many files that the kernel watches for us: one look at its queue stands for a stat each."""
+
+    members: tuple[Evidence, ...]
+    group: Group
+
+    def stands(self) -> bool:
+        # A group that was given up, or whose files were touched, is looked at file by file.
+        return self.group.quiet() or unchanged(self.members)
+
+
+AnyEvidence = Evidence | EvidenceGroup
+
+
+def unchanged(evidence: Iterable[AnyEvidence]) -> bool:
     """Whether every path is still what it was; one stat each, stops at the first that is not."""
-    return all(not one.racy and _state(one.path) == one.state for one in evidence)
+    for one in evidence:
+        if isinstance(one, EvidenceGroup):
+            if not one.stands():
+                return False
+        elif one.racy or _state(one.path) != one.state:
+            return False
+    return True
 
 
 def _state(path: str) -> State | None:

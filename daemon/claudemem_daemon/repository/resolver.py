@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.evidence import Evidence, look, unchanged
+from claudemem_daemon.evidence import AnyEvidence, Evidence, EvidenceGroup, look, unchanged
+from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.layout import Found
 from claudemem_daemon.repository.model import Kind, Repository, Worktree
@@ -18,12 +19,17 @@ from claudemem_daemon.warning import AnswerWarning
 
 MOST_REMEMBERED: Final = 512
 
+MANY_WORKTREES: Final = 64
+"""From here on the kernel watches the links of a repository's worktrees: a stat for each would cost
+a warm answer more than everything else."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
     worktrees: tuple[Worktree, ...]
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[AnyEvidence, ...]
     links: Links
+    group: Group | None = None
 
 
 class Repositories:
@@ -37,6 +43,7 @@ class Repositories:
         self._listings: OrderedDict[str, _Listing] = OrderedDict()
         self._mains: OrderedDict[str, str] = OrderedDict()
         self._checkouts: OrderedDict[str, str] = OrderedDict()
+        self._notices: Notices | None = None
         self._lock = threading.Lock()
 
     def resolve(self, cwd: str | None) -> Repository:
@@ -61,6 +68,11 @@ class Repositories:
         with self._lock:
             seen = {one.common_dir or one.cwd: one for one in self._answers.values()}
         return tuple(seen.values())
+
+    def close(self) -> None:
+        """Give the kernel its watches back."""
+        if self._notices is not None:
+            self._notices.close()
 
     def _resolve(self, cwd: str, depth: int) -> Repository:
         real = os.path.realpath(cwd)
@@ -145,9 +157,29 @@ class Repositories:
         if before is not None and unchanged(before.evidence):
             return before
         listing = _Listing(*list_worktrees(common_dir, before.links if before else {}))
+        if len(listing.links) >= MANY_WORKTREES:
+            listing = self._watched(common_dir, listing)
         with self._lock:
             _remember(self._listings, common_dir, listing)
+        if before is not None and before.group is not None:
+            before.group.close()
         return listing
+
+    def _watched(self, common_dir: str, listing: _Listing) -> _Listing:
+        """The list again, read after the watches stand: nothing can change unseen from then on."""
+        try:
+            notices = self._notices = self._notices or Notices()
+        except OSError:
+            return listing
+        group = notices.watch(listing.links)
+        if group is None:
+            return listing
+        worktrees, evidence, links = list_worktrees(common_dir, {})
+        if links.keys() != listing.links.keys():
+            group.close()
+            return listing
+        folder, *members = evidence
+        return _Listing(worktrees, (folder, EvidenceGroup(tuple(members), group)), links, group)
 
     def _remember_checkouts(self, main: str | None, worktrees: tuple[Worktree, ...]) -> None:
         anchor = main or (worktrees[0].path if worktrees else None)

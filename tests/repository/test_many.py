@@ -1,0 +1,80 @@
+"""A thousand worktrees are watched by the kernel, and every change among them is seen at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from claudemem_daemon.evidence import EvidenceGroup, unchanged
+from claudemem_daemon.repository.resolver import MANY_WORKTREES, Repositories
+
+COUNT = MANY_WORKTREES + 6
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    """A repository whose worktrees are written as git writes them; git itself takes minutes."""
+    main = tmp_path / "app"
+    git_dir = main / ".git"
+    (git_dir / "objects").mkdir(parents=True)
+    (git_dir / "refs").mkdir()
+    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
+    for number in range(COUNT):
+        add(main, f"w{number}")
+    return main
+
+
+def add(main: Path, name: str) -> Path:
+    admin = main / ".git" / "worktrees" / name
+    admin.mkdir(parents=True)
+    (admin / "gitdir").write_text(f"{main.parent}/{name}/.git\n")
+    (admin / "commondir").write_text("../..\n")
+    return admin
+
+
+def names(repositories: Repositories, main: Path) -> set[str]:
+    return {one.name for one in repositories.resolve(str(main)).worktrees}
+
+
+def test_every_kind_of_change_is_in_the_next_answer(main: Path) -> None:
+    repositories = Repositories(None)
+    expected = {f"w{number}" for number in range(COUNT)}
+    assert names(repositories, main) == expected
+    # In place and of equal length, as `git worktree move` writes it.
+    link = main / ".git" / "worktrees" / "w7" / "gitdir"
+    link.write_text(f"{main.parent}/x7/.git\n")
+    expected = expected - {"w7"} | {"x7"}
+    assert names(repositories, main) == expected
+    fresh = link.with_name("new")
+    fresh.write_text(f"{main.parent}/y7/.git\n")
+    fresh.replace(link)
+    expected = expected - {"x7"} | {"y7"}
+    assert names(repositories, main) == expected
+    add(main, "later")
+    expected |= {"later"}
+    assert names(repositories, main) == expected
+    gone = main / ".git" / "worktrees" / "w3"
+    (gone / "gitdir").unlink()
+    expected -= {"w3"}
+    assert names(repositories, main) == expected
+    for file in gone.iterdir():
+        file.unlink()
+    gone.rmdir()
+    assert names(repositories, main) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_an_unchanged_list_is_one_look(main: Path) -> None:
+    repository = Repositories(None).resolve(str(main))
+    groups = [one for one in repository.evidence if isinstance(one, EvidenceGroup)]
+    assert [len(one.members) for one in groups] == [COUNT]
+    assert groups[0].group.quiet()
+    # What an agent does in its worktree all day is no change of the list.
+    (main / ".git" / "worktrees" / "w1" / "HEAD").write_text("ref: refs/heads/x\n")
+    assert groups[0].group.quiet()
+    os.utime(main / ".git" / "worktrees" / "w1" / "gitdir")
+    assert not groups[0].group.quiet()
+    assert not unchanged(groups)
