@@ -30,7 +30,10 @@ NOON = 1_778_500_800_000
 MODE = Mode(
     id="code",
     name="Code",
-    types=(ModeItem("bugfix", "bug fix", "🔴", "🛠"), ModeItem("discovery", "discovery", "🔵", "🔍")),
+    types=(
+        ModeItem("bugfix", "bug fix", "🔴", "🛠"),
+        ModeItem("discovery", "discovery", "🔵", "🔍"),
+    ),
     concepts=(ModeItem("gotcha", "gotcha"),),
     path=None,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -17,6 +18,9 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 SYSTEM_ZONE: Final = "/etc/localtime"
+
+_BROKEN: Final = (OSError, ValueError, IndexError, struct.error)
+"""What reading a zone file raises that is none."""
 
 UNDATED: Final = "undated"
 
@@ -81,7 +85,7 @@ def local_zone(environ: Mapping[str, str]) -> tzinfo | None:
         return _of_file(value)
     try:
         return ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (ZoneInfoNotFoundError, *_BROKEN):
         return None
 
 
@@ -104,5 +108,5 @@ def _load(path: str, device: int, inode: int, mtime_ns: int, size: int) -> ZoneI
     try:
         with open(path, "rb") as file:
             return ZoneInfo.from_file(file, key=name if known else None)
-    except (OSError, ValueError):
+    except _BROKEN:
         return None

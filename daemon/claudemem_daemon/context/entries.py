@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from claudemem_daemon.context.budget import Unit, size
@@ -33,6 +33,24 @@ class Look:
     types: Mapping[str, ModeItem]
     stores: Mapping[str, str]
     most: int | None
+    marks: dict[str, str] = field(default_factory=dict)
+    here: dict[str, str] = field(default_factory=dict)
+    """What types and projects read as, made once for all rows."""
+
+    def mark(self, kind: str) -> str:
+        """The emoji of a type, else its name."""
+        if kind not in self.marks:
+            item = self.types.get(kind.lower())
+            emoji = self.style.text(item.emoji, 8) if item else ""
+            self.marks[kind] = emoji or self.style.text(kind, 24) or "·"
+        return self.marks[kind]
+
+    def place(self, project: str) -> str:
+        """Where rows of a project were written; empty for here."""
+        if project not in self.here:
+            name = self.style.text(self.places.of(project), 60)
+            self.here[project] = self.style.place(name) if name else ""
+        return self.here[project]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +109,8 @@ def timeline(
         made = observation_entry(one, look, full=full)
         if limit is not None:
             lines += size(made.plain, unit) + 1
-            details += sum(size(line, unit) + 1 for line in made.body)
+            if made.body:
+                details += sum(size(line, unit) + 1 for line in made.body)
             if lines > limit + 1:
                 break
         if number < full_count and not full:
@@ -106,11 +125,10 @@ def timeline(
 
 def observation_entry(one: Observation, look: Look, *, full: bool) -> Entry:
     moment = look.clock.at(one.created_at_epoch)
-    item = look.types.get(one.type.lower())
-    mark = (look.style.text(item.emoji, 8) if item else "") or look.style.text(one.type, 24) or "·"
+    mark = look.mark(one.type)
     most = None if look.most is None else TITLE_CHARS
     title, shortened = _title(one, look, most)
-    place = look.places.of(one.project)
+    place = look.place(one.project)
     read = read_tokens(one)
     number = f"{one.id}{look.stores.get(one.store, '')}"
     line, plain = _lines(
@@ -134,7 +152,7 @@ def observation_entry(one: Observation, look: Look, *, full: bool) -> Entry:
 
 def session_entry(one: Summary, look: Look) -> Entry:
     moment = look.clock.at(one.created_at_epoch)
-    place = look.places.of(one.project)
+    place = look.place(one.project)
     most = None if look.most is None else TITLE_CHARS
     words = look.style.text(one.request or one.completed or one.learned, most) or "(no request)"
     line, plain = _lines(look, f"S{one.id}", moment, SESSION_MARK, place, words, "")
@@ -143,7 +161,9 @@ def session_entry(one: Summary, look: Look) -> Entry:
 
 def read_tokens(one: Observation) -> int:
     """About what it costs to read the row in full, at four characters a token."""
-    length = len(one.title) + len(one.subtitle) + len(one.narrative) + sum(map(len, one.facts))
+    length = len(one.title) + len(one.subtitle) + len(one.narrative)
+    if one.facts:
+        length += sum(map(len, one.facts))
     return -(-length // 4)
 
 
@@ -157,12 +177,10 @@ def figures(read: int, work: int, settings: Settings) -> str:
 def _lines(
     look: Look, number: str, moment: Moment, mark: str, place: str, title: str, numbers: str
 ) -> tuple[str, str]:
-    style = look.style
-    where = style.place(style.text(place, 60)) if place else ""
-    plain = style.row(RowWords(number, moment.time, mark, where, title, ""))
+    plain = look.style.row(RowWords(number, moment.time, mark, place, title, ""))
     if not numbers:
         return plain, plain
-    return style.row(RowWords(number, moment.time, mark, where, title, numbers)), plain
+    return look.style.row(RowWords(number, moment.time, mark, place, title, numbers)), plain
 
 
 def _title(one: Observation, look: Look, most: int | None) -> tuple[str, bool]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.context.budget import Unit, most, size
 from claudemem_daemon.context.clock import UNDATED
@@ -29,9 +29,9 @@ class Fitted:
     trimmed: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What a cut leaves of one entry. `heading` is the day's, before its first entry."""
+class _Shown(NamedTuple):
+    """What a cut leaves of one entry. `heading` is the day's, before its first entry. (A tuple:
+    thousands are made for each cut that is tried.)"""
 
     entry: Entry
     number: int
@@ -52,21 +52,22 @@ class _Fitting:
         self.page = page
         self.limit = limit
         self.unit = unit
+        self.rows = sum([one.observation for one in page.timeline.entries])
         entries = page.timeline.entries
-        self.lines = [self._length((one.line,)) for one in entries]
+        # Line breaks included. Plain lists: these are read again for each cut that is tried.
+        self.lines = [size(one.line, unit) + 1 for one in entries]
         self.plain = [
-            length if one.line is one.plain else self._length((one.plain,))
+            length if one.line is one.plain else size(one.plain, unit) + 1
             for one, length in zip(entries, self.lines, strict=True)
         ]
-        self.subtitles = [self._length((one.subtitle,) if one.subtitle else ()) for one in entries]
-        self.bodies = [self._length(one.body) for one in entries]
+        self.subtitles = [size(one.subtitle, unit) + 1 if one.subtitle else 0 for one in entries]
+        self.bodies = [self._length(one.body) if one.body else 0 for one in entries]
 
     def fitted(self) -> Fitted:
         entries = self.page.timeline.entries
-        rows = sum(one.observation for one in entries)
         whole = Cut(
-            rows=rows,
-            sessions=len(entries) - rows,
+            rows=self.rows,
+            sessions=len(entries) - self.rows,
             bodies=sum(bool(one.body) for one in entries),
             subtitles=sum(bool(one.subtitle) for one in entries),
         )
@@ -100,7 +101,8 @@ class _Fitting:
             return True
         plain = self.lines if cut.figures else self.plain
         shown = list(self._shown(cut))
-        total = -1 + self._length(self._above(cut)) + self._length(self._below(cut, shown))
+        below = self._below(cut, shown, self._losses(cut, shown))
+        total = -1 + self._length(self._above(cut)) + self._length(below)
         heading = ""
         length = 0
         for one in shown:
@@ -155,24 +157,24 @@ class _Fitting:
                 lines.append(one.entry.subtitle)
             if one.body:
                 lines.extend(one.entry.body)
-        lines += self._below(cut, shown)
         losses = self._losses(cut, shown)
+        lines += self._below(cut, shown, losses)
         count = self.page.rows
         return Fitted("\n".join(lines), count - losses.rows, losses.rows, losses.details)
 
     def _above(self, cut: Cut) -> Lines:
         return self.page.lean_head if cut.lean else self.page.head
 
-    def _below(self, cut: Cut, shown: Sequence[_Shown]) -> Lines:
+    def _below(self, cut: Cut, shown: Sequence[_Shown], losses: Losses) -> Lines:
         page = self.page
         summary = page.summary.at(cut.shortness) if cut.summary else ()
         prior = page.prior.at(cut.shortness) if cut.prior else ()
         end: list[str] = []
         if not cut.lean:
             rows = [one.entry for one in shown if one.entry.observation]
-            read, work = sum(one.read for one in rows), sum(one.work for one in rows)
+            read, work = sum([one.read for one in rows]), sum([one.work for one in rows])
             end.extend(page.footer(len(rows), read, work))
-        lost = self._losses(cut, shown).sentence()
+        lost = losses.sentence()
         if lost:
             end.append(self._note(lost))
         # The blank line ends a list: what follows is no part of its last entry.
@@ -180,27 +182,26 @@ class _Fitting:
 
     def _losses(self, cut: Cut, shown: Sequence[_Shown]) -> Losses:
         page = self.page
-        rows = sessions = details = figures = 0
-        for one in shown:
-            entry = one.entry
-            rows += entry.observation
-            sessions += not entry.observation
-            details += entry.observation and (
-                entry.shortened
-                or (bool(entry.body) and not one.body)
-                or (bool(entry.subtitle) and not one.subtitle)
-            )
-            figures += entry.line is not entry.plain
+        rows = details = 0
+        figures = False
+        for entry, _, _, body, subtitle in shown:
+            if entry.observation:
+                rows += 1
+                if (
+                    entry.shortened
+                    or (entry.body and not body)
+                    or (entry.subtitle and not subtitle)
+                ):
+                    details += 1
+            figures = figures or entry.line is not entry.plain
         kept_summary = page.summary.at(cut.shortness) if cut.summary else ()
         kept_prior = page.prior.at(cut.shortness) if cut.prior else ()
-        every_session = page.timeline.sessions_beyond + sum(
-            not one.observation for one in page.timeline.entries
-        )
+        sessions = page.timeline.sessions_beyond + len(page.timeline.entries) - self.rows
         return Losses(
-            rows=page.rows - rows,
+            rows=page.timeline.rows_beyond + self.rows - rows,
             details=details,
-            sessions=every_session - sessions,
-            figures=figures > 0 and not cut.figures,
+            sessions=sessions - (len(shown) - rows),
+            figures=figures and not cut.figures,
             texts=kept_summary != page.summary.at(0) or kept_prior != page.prior.at(0),
         )
 

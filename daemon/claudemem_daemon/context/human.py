@@ -24,8 +24,9 @@ class HumanStyle:
 
     def row(self, words: RowWords) -> str:
         number = _coloured("2", f"{words.number:>6}")
+        place = _coloured("35", words.place) if words.place else ""
         figures = _coloured("2", words.figures) if words.figures else ""
-        parts = (number, words.time, words.mark, words.place, words.title, figures)
+        parts = (number, words.time, words.mark, place, words.title, figures)
         return " ".join(part for part in parts if part)
 
     def below(self, words: str) -> str:
@@ -35,7 +36,7 @@ class HumanStyle:
         return f"  {_coloured('1', label)}: {words}"
 
     def place(self, name: str) -> str:
-        return _coloured("35", f"[{name}]")
+        return f"[{name}]"
 
     def command(self, words: str) -> str:
         return f"`{words}`"

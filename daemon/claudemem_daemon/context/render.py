@@ -91,10 +91,13 @@ class _Asked:
 def _page(asked: _Asked, look: Look) -> Page:
     selection, settings = asked.selection, look.settings
     last = _last_summary(asked, look)
+    summary = sections.last_session(last, look) if last is not None else Section()
+    # As a section it needs no line of its own; without a word in it, it is a line like others.
+    apart = last if summary.versions else None
     shown = () if asked.news else selection.summaries[: settings.session_count]
     made = timeline(
         selection.observations,
-        [one for one in shown if last is None or one is not last],
+        [one for one in shown if one is not apart],
         look,
         len(selection.observations) if asked.question.full else settings.full_count,
         asked.limit,
@@ -110,7 +113,7 @@ def _page(asked: _Asked, look: Look) -> Page:
         head=(title, *_header(asked, look, made)),
         lean_head=(lean,),
         timeline=made,
-        summary=sections.last_session(last, look) if last is not None else Section(),
+        summary=summary,
         prior=sections.prior_message(asked.prior, look) if asked.prior else Section(),
         footer=footer,
         advice=sections.advice(look, ours=asked.cap is None or asked.cap >= settings.context_chars),
@@ -139,7 +142,8 @@ def _header(asked: _Asked, look: Look, made: Timeline) -> Iterator[str]:
         yield from sections.legend(made.entries, _zone_name(selection, look), look)
     if not selection.observations:
         yield from nothing.reasons(selection, asked.warnings, look)
-    yield from sections.warning_lines(asked.warnings, look)
+    if not asked.news:
+        yield from sections.warning_lines(asked.warnings, look)
 
 
 def _look(

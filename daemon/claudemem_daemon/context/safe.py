@@ -14,12 +14,17 @@ from typing import Final
 ELLIPSIS: Final = "…"
 
 _TERMINAL: Final = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor moves
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor moves
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links; only where they end
 )
 _UNSEEN: Final = re.compile(
     # Not letters, digits or anything of printable ASCII: what is left is looked at one by one.
     r"[^\w\s!-~]"
+)
+_HIDDEN: Final = re.compile(
+    # Letters and marks by their category, yet unseen: fillers, the grapheme joiner, and selectors
+    # that can spell out a hidden text. (The two selectors that emoji use are no harm.)
+    r"[\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]"
 )
 _KEPT_FORMAT: Final = "\ufe0e\ufe0f"
 _MARKUP: Final = re.compile(
@@ -44,6 +49,8 @@ def one_line(raw: str, most: int | None = None) -> str:
         text = " ".join(text.split())
         if not text.isprintable():
             text = _UNSEEN.sub(_visible, _TERMINAL.sub("", text))
+    if not text.isascii():
+        text = _HIDDEN.sub("", text)
     line = " ".join(text.split())
     if most is None or (len(line) <= most and len(raw) <= looked_at):
         return line
@@ -85,11 +92,8 @@ def _visible(found: re.Match[str]) -> str:
     kind = unicodedata.category(sign)
     if kind == "Cs":
         return "\ufffd"
-    # Unassigned ones stay: they are next year's emoji. Marks stay, save the selectors that can
-    # spell out a hidden text.
-    if kind in ("Cc", "Cf") or "\ufe00" <= sign <= "\ufe0d" or "\U000e0000" <= sign <= "\U000e0fff":
-        return ""
-    return sign
+    # Unassigned ones stay: they are next year's emoji.
+    return "" if kind in ("Cc", "Cf") else sign
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -19,6 +19,7 @@ HISTORY: Final = (
 )
 MOST_WARNINGS: Final = 3
 WARNING_CHARS: Final = 400
+MOST_STORES: Final = 4
 TOLD: Final = frozenset({"ambiguous_key", "git_unreadable", "settings_rejected"})
 """Besides all that is wrong with a store. Every other warning is for `status` and JSON: it helps no
 model, and some quote a checkout's own files."""
@@ -47,7 +48,7 @@ def legend(entries: Sequence[Entry], zone: str, look: Look) -> Iterator[str]:
     if any(one.placed for one in entries):
         other = "that other worktree" if look.places.own else "that worktree"
         words.append(f"{style.place('name')}: written in {other}")
-    for path, letter in look.stores.items():
+    for path, letter in list(look.stores.items())[:MOST_STORES]:
         words.append(f"ids with {letter}: of {style.text(path, 200)}")
     if settings.show_read_tokens:
         words.append("~t tokens to read in full")
@@ -92,17 +93,8 @@ def _words(one: AnswerWarning, look: Look) -> str:
 def last_session(one: Summary, look: Look) -> Section:
     """The newest session's own words on itself, a line each; none if it has none."""
     moment = look.clock.at(one.created_at_epoch)
-    place = look.places.of(one.project)
-    heading = " ".join(
-        part
-        for part in (
-            "Last session,",
-            moment.day,
-            moment.time,
-            look.style.place(look.style.text(place, 60)) if place else "",
-        )
-        if part
-    )
+    words = ("Last session,", moment.day, moment.time, look.place(one.project))
+    heading = " ".join(word for word in words if word)
     fields = (
         ("Request", one.request),
         ("Investigated", one.investigated),
