@@ -9,8 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.daemon import Daemon, eventually
+
+# Speed is no subject of these tests, and they run beside others on small machines.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 OURS = ("CLAUDE", "CURSOR", "GEMINI", "COPILOT", "CODEX", "XDG_", "GIT_", "LISTEN_", "NOTIFY_")
 MORE = ("INVOCATION_ID", "WATCHDOG_USEC", "WATCHDOG_PID", "XPC_SERVICE_NAME")

@@ -123,7 +123,13 @@ def test_a_bad_descriptor_is_a_clear_error(
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
         socket.socket(socket.AF_UNIX) as unbound,
     ):
-        fd = {"listener": listener, "file": file, "udp": udp, "unbound": unbound}[kind].fileno()
+        kinds = {
+            "listener": listener.fileno(),
+            "file": file.fileno(),
+            "udp": udp.fileno(),
+            "unbound": unbound.fileno(),
+        }
+        fd = kinds[kind]
         daemon = Daemon(home, environ={"LISTEN_FDS": count}, prefix=as_systemd(fd), pass_fds=[fd])
         with pytest.raises(AssertionError, match=f"ended with 1: .*{says}") as failure, daemon:
             raise RuntimeError("it started")

@@ -218,8 +218,9 @@ class Daemon:
     def raw(self, *chunks: bytes) -> bytes:
         """Send the chunks as they are, one write each; everything that comes until the end."""
         with self.connect() as connection:
-            for chunk in chunks:
-                connection.sendall(chunk)
+            with suppress(ConnectionError):  # it may have had enough
+                for chunk in chunks:
+                    connection.sendall(chunk)
             return read_all(connection)
 
     def curl(self, *arguments: str) -> subprocess.CompletedProcess[str]:

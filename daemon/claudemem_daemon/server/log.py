@@ -24,7 +24,8 @@ class Log:
 
     def line(self, message: str) -> None:
         text = " ".join(message.split())
-        with suppress(OSError, ValueError):
+        # None where the process was started with descriptor 2 closed.
+        with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"claudemem-daemon: {text}\n")
             sys.stderr.flush()
         if self.path is not None:

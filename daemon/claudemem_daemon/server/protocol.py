@@ -44,6 +44,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body = 0
         self._most_body = MOST_BODY
         self._in_head = True
+        self._in_line = True
+        self._outstanding = 0
+        """Requests whose answer is not complete yet."""
+        self._refusal: bytes | None = None
+        """What is still to be said after the answers before it."""
         self._half_closed = False
         self._refused = False
         self._thrown_away = 0
@@ -77,6 +82,8 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._in_head:
             self._head += len(data)
+            if self._in_line:
+                data = self._ascii_line(data)
         super().data_received(data)
         if self._in_head and self._head > MOST_HEAD:
             self._refuse_head()
@@ -96,14 +103,15 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             self._refuse(503, "busy", "too many requests without waiting for an answer")
             return
-        self._in_head = False
-        self._head = 0
-        self._body = 0
         self._most_body = MOST_HOOK_BODY if self.url.startswith(HOOKS) else MOST_BODY
         if self._announced() > self._most_body:
             self._refuse_body()
             return
         super().on_headers_complete()
+        self._outstanding += 1
+        self._in_head = False
+        self._head = 0
+        self._body = 0
 
     def on_body(self, body: bytes) -> None:
         if self._refused:
@@ -116,6 +124,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_head = True
+        self._in_line = True
         self._head = 0
         if self._refused:
             return
@@ -123,9 +132,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        self._outstanding -= 1
         super().on_response_complete()
-        unread = not self._in_head  # answered early: the rest of the body is of no use to anyone
-        if self.idle and (unread or self._half_closed):
+        if self._refusal is not None:
+            if self._outstanding == 0 and not self.transport.is_closing():
+                self._say_refusal(self._refusal)
+            return
+        if self.idle and self._half_closed:
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
@@ -180,6 +193,15 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def _ascii_line(self, data: bytes) -> bytes:
+        """The chunk with the bytes of its request line percent-encoded that no URL may hold; curl
+        sends what was typed, and paths are typed in any language."""
+        line, newline, rest = data.partition(b"\n")
+        self._in_line = not newline
+        if not line.isascii():
+            line = b"".join(b"%c" % byte if byte < 0x80 else b"%%%02X" % byte for byte in line)
+        return line + newline + rest
+
     def _refuse_head(self) -> None:
         self._refuse(431, "too_large", f"request line and headers are over {MOST_HEAD} bytes")
 
@@ -187,17 +209,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(413, "too_large", f"the body is over {self._most_body} bytes")
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """Answer out of turn, and read on only to throw away."""
+        """Answer this and no other, after what was asked before; read on only to throw away."""
         if self._refused:
             return
         self._refused = True
         self._stop_waiting()
         self._unset_keepalive_if_required()
-        if self.cycle is not None and not self.cycle.response_complete:
-            # The one who works on it learns that nobody waits any more.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        self.pipeline.clear()
+        if not self._in_head and self.cycle.response_complete:
+            # Answered before its body was here, as a wrong path is.
+            self.transport.close()
+            return
+        if not self._in_head:
+            self._forget_unfinished()
         body = json.dumps({"error": {"code": code, "message": message}}).encode()
         headers = [
             *self.server_state.default_headers,
@@ -206,8 +229,22 @@ class BoundedProtocol(HttpToolsProtocol):
             (b"connection", b"close"),
         ]
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
-        self.flow.resume_reading()
-        self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + body)
-        self.transport.write_eof()
         self._count_refusal(code)
+        self._refusal = STATUS_LINE[status] + lines + b"\r\n" + body
+        if self._outstanding == 0:
+            self._say_refusal(self._refusal)
+
+    def _forget_unfinished(self) -> None:
+        """The request whose body is being refused: whoever works on it learns that nobody waits."""
+        if self.pipeline and self.pipeline[0][0] is self.cycle:
+            self.pipeline.popleft()
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        self._outstanding -= 1
+
+    def _say_refusal(self, refusal: bytes) -> None:
+        self.flow.resume_reading()
+        self._unset_keepalive_if_required()
+        self.transport.write(refusal)
+        self.transport.write_eof()
         self._timer = self.loop.call_later(LINGER, self._too_slow)

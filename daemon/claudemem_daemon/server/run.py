@@ -35,6 +35,7 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
 
     `environ` loses the variables by which a service manager hands over sockets.
     """
+    _fill_standard_streams()
     by = started_by(environ)
     folder = state_dir(environ)
     log = Log(None)
@@ -71,6 +72,16 @@ async def _serve(
     by: StartedBy,
 ) -> None:
     await Daemon(environ, folder, lock, listening, log, by).run()
+
+
+def _fill_standard_streams() -> None:
+    """Where one of the three is closed, the next file we open would get its number, and whatever
+    is printed would go into that."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _own(environ: MutableMapping[str, str]) -> Listening:

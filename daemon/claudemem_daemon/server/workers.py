@@ -31,6 +31,7 @@ class Workers:
         """Thread -> when its work began, on the monotonic clock."""
         self._threads = 0
         self._idle = 0
+        self._looking = False
 
     @property
     def stuck(self) -> int:
@@ -53,10 +54,22 @@ class Workers:
                 _settle(loop, future, result, None)
 
         self._queue.put(run)
-        if not self._thread_for_it():
-            # All were at work, none slow yet: look again when they would be.
-            loop.call_later(SLOW, self._thread_for_it)
+        self._look(loop)
         return future
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Threads for everything that is queued, as far as the limits go; again as soon as those
+        at work would count as slow."""
+        for _ in range(self._queue.qsize()):
+            if not self._thread_for_it():
+                if not self._looking:
+                    self._looking = True
+                    loop.call_later(SLOW, self._look_again, loop)
+                return
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._looking = False
+        self._look(loop)
 
     def _older_than(self, seconds: float) -> int:
         then = time.monotonic() - seconds

@@ -1,0 +1,132 @@
+"""Whatever bytes come, they become a question or one clear refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.server.schema import (
+    MOST_PATH,
+    MOST_ROWS,
+    Body,
+    header_environment,
+    parse_body,
+    parse_query,
+)
+from claudemem_daemon.server.shapes import as_json
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+PATHS = st.binary(max_size=60).map(lambda tail: b"/" + tail.replace(b"\0", b""))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_body_or_a_refusal(data: bytes) -> None:
+    refused_or(data, parse_body)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(Body.model_fields)), VALUES))
+def test_any_values_are_a_body_or_a_refusal(values: dict[str, Any]) -> None:
+    refused_or(json.dumps(values).encode(), parse_body)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_query_string_or_a_refusal(data: bytes) -> None:
+    refused_or(data, parse_query)
+
+
+def refused_or(data: bytes, parse: Any) -> None:
+    try:
+        body = parse(data)
+    except InvalidRequest as error:
+        refusal = error.message
+    else:
+        refusal = None
+        question = body.question({})
+        assert (question.cwd is None) != (not question.projects)
+        assert question.cwd is None or question.cwd.startswith("/")
+        assert question.limit is None or 0 <= question.limit <= MOST_ROWS
+        as_json([question.cwd, question.projects]).decode("ascii")
+    if refusal is not None:
+        assert 0 < len(refusal) < 500
+        assert "\n" not in refusal
+
+
+@given(PATHS)
+def test_every_path_arrives_as_it_is(path: bytes) -> None:
+    text = os.fsdecode(path)
+    assert parse_query(b"cwd=" + quote(path).encode()).cwd == text
+    assert parse_body(json.dumps({"cwd": text}).encode()).cwd == text
+    raw = b'{"cwd": %s}' % os.fsencode(json.dumps(text, ensure_ascii=False))
+    assert parse_body(raw).cwd == text
+
+
+@given(st.dictionaries(st.from_regex(r"[A-Z_]{1,20}", fullmatch=True), st.binary(max_size=40)))
+def test_the_callers_environment_arrives_as_it_is(environ: dict[str, bytes]) -> None:
+    headers = [
+        (b"claudemem-env", name.encode() + b"=" + quote(value, safe="").encode())
+        for name, value in environ.items()
+    ]
+    other = [(b"host", b"localhost")]
+    assert header_environment([*other, *headers]) == {
+        name: os.fsdecode(value) for name, value in environ.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "value"),
+    [
+        (b"projects=a,b,a", "projects", ("a", "b")),
+        (b"projects=a&projects=b%2Cc", "projects", ("a", "b", "c")),
+        (b"project=a", "projects", ("a",)),
+        (b"cwd=/a+b", "cwd", "/a b"),
+        (b"cwd=/a%2Bb", "cwd", "/a+b"),
+        (b"cwd=/a&full=true", "full", True),
+        (b"cwd=/a&full=false", "full", False),
+        (b"cwd=/a&full=", "full", False),
+        (b"cwd=/a&colors=1", "colors", True),
+        (b"cwd=/a&limit=7", "limit", 7),
+        (b"cwd=/a&limit=0", "limit", 0),
+        (b"cwd=/a&limit=999999999", "limit", MOST_ROWS),
+        (b"cwd=/a&types=bugfix,%20decision", "types", ("bugfix", "decision")),
+        (b"cwd=/a&concepts=", "concepts", None),
+        (b"cwd=/a&platformSource=cursor", "platform_source", "cursor"),
+        (b"cwd=/a&scope=self", "scope", "self"),
+        (b"cwd=/a&unknown=1&&=", "cwd", "/a"),
+    ],
+)
+def test_a_query_string_means(query: bytes, field: str, value: object) -> None:
+    assert getattr(parse_query(query), field) == value
+
+
+def test_the_longest_path_is_taken_and_no_longer() -> None:
+    longest = "/" + "ü" * ((MOST_PATH - 1) // 2)
+    assert parse_body(json.dumps({"cwd": longest}).encode()).cwd == longest
+    with pytest.raises(InvalidRequest, match="at most"):
+        parse_body(json.dumps({"cwd": longest + "ü"}).encode())
+
+
+def test_an_explicit_empty_list_is_not_the_same_as_none() -> None:
+    assert parse_body(b'{"cwd": "/a", "types": []}').types == ()
+    assert parse_body(b'{"cwd": "/a", "types": null}').types is None
+
+
+def test_the_bodys_environment_stands_above_the_headers() -> None:
+    body = parse_body(b'{"cwd": "/a", "env": {"A": "body", "C": true}}')
+    assert body.question({"A": "header", "B": "header"}).env == {
+        "A": "body",
+        "B": "header",
+        "C": "true",
+    }
