@@ -130,8 +130,11 @@ def build(folder: str, described: list[tuple[Generation, list[dict[str, Any]]]])
 
 
 def asked(paths: list[str], question: dict[str, Any]) -> list[tuple[str, int]]:
-    values = {name: tuple(v) if isinstance(v, list) else v for name, v in question.items()}
-    values = {name: value for name, value in values.items() if value is not None}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in question.items()
+        if value is not None
+    }
     keys = make_keys(exact("app"), exact("app/one"), prefix("app/"))
     answer = ask(*paths, keys=keys, **values)
     assert answer.complete

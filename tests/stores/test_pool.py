@@ -12,11 +12,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import apsw
 import pytest
 
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores import connection
 from claudemem_daemon.stores import pool as pool_module
+from claudemem_daemon.stores.model import StoreRef
+from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.sql import Wanted
 from tests.stores.reading import open_pool, rows, state
 from tests.support.stores import (
@@ -144,7 +147,7 @@ def test_a_column_the_writer_adds_is_noticed(tmp_path: Path) -> None:
         assert rows(pool, path) == [1]
         run_sql(path, "ALTER TABLE observations ADD COLUMN merged_into_project TEXT")
         run_sql(path, "UPDATE observations SET merged_into_project = 'app' WHERE id = 2")
-        with pool.reading(pool_module.StoreRef(path, "told"), _soon()) as reader:
+        with pool.reading(StoreRef(path, "told"), _soon()) as reader:
             assert reader.merged() == ["app"]
 
 
@@ -169,7 +172,7 @@ def test_a_path_may_hold_any_character(tmp_path: Path, name: str) -> None:
 
 
 def test_a_path_may_be_no_utf_8(tmp_path: Path) -> None:
-    path = make_store(os.path.join(os.fsencode(tmp_path), b"caf\xe9.db"))
+    path = make_store(os.fsdecode(os.path.join(os.fsencode(tmp_path), b"caf\xe9.db")))
     add_observation(path)
     with open_pool() as pool:
         assert rows(pool, path) == [1]
@@ -288,7 +291,7 @@ def test_another_users_store_is_not_opened(store: str, monkeypatch: pytest.Monke
     """Case sidecar-files-owned-by-root: opening it would leave side files of ours there."""
     before = sorted(os.listdir(os.path.dirname(store)))
     mine = os.geteuid()
-    monkeypatch.setattr(connection.os, "geteuid", lambda: mine + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
     assert reason(store) == "owner"
     assert sorted(os.listdir(os.path.dirname(store))) == before
 
@@ -395,7 +398,7 @@ def test_a_share_with_io_errors_is_left_alone_for_a_while(
 
     def fail(path: str, *_: object, **__: object) -> None:
         opened.append(path)
-        raise connection.apsw.IOError("disk I/O error")
+        raise apsw.IOError("disk I/O error")
 
     with open_pool() as pool:
         with monkeypatch.context() as patch:
@@ -405,13 +408,13 @@ def test_a_share_with_io_errors_is_left_alone_for_a_while(
                     rows(pool, store)
                 assert caught.value.reason == "io"
         assert opened == [store]
-        monkeypatch.setattr(pool_module.time, "monotonic", _later(pool_module.BACK_OFF_SECONDS))
+        monkeypatch.setattr(time, "monotonic", _later(pool_module.BACK_OFF_SECONDS))
         assert len(rows(pool, store)) == 3
 
 
 def test_a_query_is_stopped_at_the_deadline_and_the_connection_still_serves(store: str) -> None:
     add_observations(store, [{"concepts": ["x"] * 50} for _ in range(8000)])
-    endless = pool_module.StoreRef(store, "told")
+    endless = StoreRef(store, "told")
     with open_pool() as pool:
         with pytest.raises(StoreError) as caught:
             count_for_ever(pool, endless)
@@ -433,7 +436,7 @@ def test_many_threads_share_a_store_that_is_replaced_all_the_time(
     whole = [sorted((n * 10 + 1, n * 10 + 2, n * 10 + 3), reverse=True) for n in range(12)]
     over = threading.Event()
 
-    def serve(pool: pool_module.StorePool) -> int:
+    def serve(pool: StorePool) -> int:
         served = 0
         while not over.is_set() or not served:
             assert rows(pool, store) in whole
@@ -453,14 +456,14 @@ def test_many_threads_share_a_store_that_is_replaced_all_the_time(
         assert 1 <= pool.describe()[0].connections <= pool_module.IDLE_CONNECTIONS
 
 
-def count_for_ever(pool: pool_module.StorePool, ref: pool_module.StoreRef) -> None:
+def count_for_ever(pool: StorePool, ref: StoreRef) -> None:
     with pool.reading(ref, _soon(0.05)) as reader:
         while True:
             reader.counts(Wanted(projects=("app",), concepts=("none such",)))
 
 
-def _soon(seconds: float = 10.0) -> pool_module.Deadline:
-    return pool_module.Deadline.after(seconds)
+def _soon(seconds: float = 10.0) -> Deadline:
+    return Deadline.after(seconds)
 
 
 def _later(seconds: float) -> object:

@@ -30,7 +30,7 @@ DISPOSITIONS: Final = (
     "malformed_concepts",
     "platform_filtered",
     "other_repository",
-    "duplicate",
+    "duplicate_of",
     "over_limit",
 )
 """Where a row ends: the first filter, in the order of the selection, that drops it."""
@@ -206,7 +206,7 @@ def _judge(
         return "other_repository", f"its files lie in another repository, {other}"
     twin = next((one for one in selection.observations if _same(one, row)), None)
     if twin is not None:
-        return "duplicate", f"the same as observation {twin.id} of {twin.store}"
+        return "duplicate_of", f"the same as observation {twin.id} of {twin.store}"
     return "over_limit", f"{selection.filters.limit} newer rows fill the limit"
 
 

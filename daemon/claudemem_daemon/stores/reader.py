@@ -110,7 +110,9 @@ class StoreReader:
     def _names(self, table: Table, column: Column, prefix: str) -> list[str]:
         if column not in self._columns(table):
             return []
-        return [str(row[0]) for row in self._flow(sql.distinct(self.schema, table, column, prefix))]
+        rows = self._flow(sql.distinct(self.schema, table, column, prefix))
+        # Above a prefix that ends in the last character of all there is no bound to give to SQL.
+        return [name for row in rows if (name := str(row[0])).startswith(prefix)]
 
     def _columns(self, table: Table) -> frozenset[str]:
         return self.schema.observations if table == "observations" else self.schema.summaries

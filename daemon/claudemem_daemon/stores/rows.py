@@ -71,11 +71,8 @@ def text(value: Cell) -> str:
     if isinstance(value, str):
         if value.isascii():
             return value.replace("\0", "\ufffd") if "\0" in value else value
-        return (
-            value.encode("utf-8", "surrogatepass")
-            .decode("utf-8", "replace")
-            .replace("\0", "\ufffd")
-        )
+        whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole.replace("\0", "\ufffd")
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace").replace("\0", "\ufffd")
     return str(value)
@@ -146,7 +143,7 @@ def epoch_ms(value: Cell, created_at: Cell = None) -> int | None:
     no time.
     """
     number = _number(value)
-    if number is None or number <= 0:
+    if number is None or number < 1:
         return None
     if _SECONDS <= number < _MILLISECONDS or number < _TINY:
         return int(number)

@@ -1,0 +1,119 @@
+"""Many sorted lists into one, each row once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claudemem_daemon.selection.merge import Chosen, merge
+from claudemem_daemon.stores.plans import Candidate, candidate
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row
+
+one_row = st.fixed_dictionaries(
+    {
+        "id": st.integers(1, 6),
+        "epoch": st.one_of(st.none(), st.integers(1, 4)),
+        "project": st.sampled_from(["a", "b"]),
+        "title": st.sampled_from(["x", "y", ""]),
+        "origin": st.one_of(st.none(), st.tuples(st.just("device"), st.sampled_from("123"))),
+    }
+)
+lists = st.lists(st.lists(one_row, max_size=8, unique_by=lambda row: row["id"]), max_size=4)
+
+
+def make(given_row: dict[str, Any]) -> Row:
+    cells = tuple(given_row["title"] if name == "title" else None for name in OBSERVATION_CELLS)
+    return Row(
+        given_row["id"],
+        given_row["project"],
+        None,
+        given_row["epoch"],
+        "s",
+        None,
+        given_row["origin"],
+        cells,
+    )
+
+
+def candidate_of(row: Row) -> Candidate:
+    return candidate(row.id, row.epoch, row.project)
+
+
+def run(
+    described: list[list[dict[str, Any]]], limit: int
+) -> tuple[list[tuple[int, int]], int, int]:
+    stores = [{row["id"]: make(row) for row in rows} for rows in described]
+    read: list[int] = []
+
+    def reader(origin: int, chosen: list[Candidate]) -> dict[int, Row]:
+        read.extend(one.id for one in chosen)
+        return {one.id: stores[origin][one.id] for one in chosen}
+
+    flows = [
+        (number, sorted((candidate_of(row) for row in rows.values()), reverse=True))
+        for number, rows in enumerate(stores)
+    ]
+    merged = merge(flows, limit, reader, lambda _: True)
+    return [(one.origin, one.row.id) for one in merged.rows], merged.duplicates, len(read)
+
+
+def naive(described: list[list[dict[str, Any]]], limit: int) -> list[tuple[int, int]]:
+    everything = [
+        (candidate_of(make(row)).rank, -number, row)
+        for number, rows in enumerate(described)
+        for row in rows
+    ]
+    everything.sort(key=lambda one: (one[0], one[1]), reverse=True)
+    kept: list[tuple[int, dict[str, Any]]] = []
+    for _, minus, row in everything:
+        store = -minus
+        if not any(same(store, row, other, earlier) for other, earlier in kept):
+            kept.append((store, row))
+    return [(store, row["id"]) for store, row in kept[:limit]]
+
+
+def same(store: int, row: dict[str, Any], other: int, earlier: dict[str, Any]) -> bool:
+    if row["origin"] is not None and row["origin"] == earlier["origin"]:
+        return True
+    content = row["title"] and row["title"] == earlier["title"] and row["epoch"] == earlier["epoch"]
+    return bool(content) and (store != other or row["project"] == earlier["project"])
+
+
+@given(lists, st.integers(0, 12))
+def test_the_merge_is_what_sorting_and_comparing_everything_gives(
+    described: list[list[dict[str, Any]]], limit: int
+) -> None:
+    rows, _, _ = run(described, limit)
+    assert rows == naive(described, limit)
+
+
+@given(lists)
+def test_no_more_is_read_than_the_limit_and_the_duplicates_ask_for(
+    described: list[list[dict[str, Any]]],
+) -> None:
+    rows, duplicates, read = run(described, 2)
+    assert read == len(rows) + duplicates
+
+
+def test_a_dropped_row_makes_room_for_the_next() -> None:
+    rows = {
+        n: make({"id": n, "epoch": n, "project": "a", "title": "", "origin": None})
+        for n in (1, 2, 3)
+    }
+
+    def reader(_: str, chosen: list[Candidate]) -> dict[int, Row]:
+        return {one.id: rows[one.id] for one in chosen}
+
+    def keep(one: Chosen[str]) -> bool:
+        return one.row.id != 3
+
+    flow = [candidate_of(rows[n]) for n in (3, 2, 1)]
+    merged = merge([("store", flow)], 2, reader, keep)
+    assert [one.row.id for one in merged.rows] == [2, 1]
+
+
+def test_a_row_that_is_gone_when_it_is_read_is_left_out() -> None:
+    flow = [candidate(1, 5, "a")]
+    assert merge([("store", flow)], 3, lambda *_: {}, lambda _: True).rows == ()
