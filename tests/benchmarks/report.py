@@ -27,7 +27,7 @@ def table(figures: Sequence[Figure]) -> str:
                 for n, (cell, width) in enumerate(zip(row, widths, strict=True))
             )
             lines.append(line.rstrip())
-        lines += [f"    {figure.what}: {figure.note}" for figure in chosen if figure.note]
+        lines += [f"    {_at(figure)}: {figure.note}" for figure in chosen if figure.note]
         lines.append("")
     return "\n".join([*lines, verdict(figures)])
 
