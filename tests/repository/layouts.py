@@ -183,24 +183,33 @@ class Layout:
                 file.write(b"gitdir: " + os.path.relpath(target, os.path.realpath(path)) + b"\n")
 
     def worktree_config(self, _choice: int) -> None:
-        git("config", "extensions.worktreeConfig", "true", cwd=self.here, check=False)
+        """As the manual wants it: what a linked worktree must not inherit moves to the main one's."""
+        if self.base == "submodule":
+            return
+        git("config", "extensions.worktreeConfig", "true", cwd=self.here)
+        if self.base in ("bare", "dot_bare"):
+            git("config", "--unset", "core.bare", cwd=self.here, check=False)
+            git("config", "--worktree", "core.bare", "true", cwd=self.here)
 
     def prune(self, _choice: int) -> None:
         git("worktree", "prune", cwd=self.here)
 
     def cwds(self, choice: int) -> list[bytes]:
-        """Where to ask from: the base, a worktree, a folder deep inside it, a link to it."""
+        """Where to ask from: the base, a worktree, and a folder deep inside it or a link to it."""
         found = [self.here]
         tree = self._tree(choice)
         if tree is not None:
-            deep = tree + b"/src/deep"
-            os.makedirs(deep, exist_ok=True)
-            found += [tree, deep]
-            link = self.root + b"/link%d" % choice
-            if not os.path.lexists(link):
-                os.symlink(tree, link)
-            if os.path.isdir(link):
-                found.append(link)
+            found.append(tree)
+            if choice % 2:
+                deep = tree + b"/src/deep"
+                os.makedirs(deep, exist_ok=True)
+                found.append(deep)
+            else:
+                link = self.root + b"/link%d" % choice
+                if not os.path.lexists(link):
+                    os.symlink(tree, link)
+                if os.path.isdir(link):
+                    found.append(link)
         return found
 
     def _tree(self, choice: int) -> bytes | None:
@@ -224,9 +233,12 @@ class Listed:
     prunable: bool
 
 
-def git_says(cwd: bytes) -> tuple[list[Listed], str, str]:
-    """The worktrees, the common dir and the checkout's root ("" in a bare repository)."""
-    listing = git("worktree", "list", "--porcelain", "-z", cwd=cwd)
+def git_says(cwd: bytes) -> tuple[list[Listed], str, str] | None:
+    """The worktrees, the common dir and the checkout's root ("" in a bare repository); None where
+    git finds no repository, as behind a relative link that was moved."""
+    listing = git("worktree", "list", "--porcelain", "-z", cwd=cwd, check=False)
+    if not listing:
+        return None
     entries: list[Listed] = []
     for block in listing.split(b"\0\0"):
         if not block:
@@ -246,6 +258,11 @@ def git_says(cwd: bytes) -> tuple[list[Listed], str, str]:
                 b"prunable" in known,
             )
         )
-    common = git("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=cwd)[:-1]
-    top = git("rev-parse", "--show-toplevel", cwd=cwd, check=False)[:-1]
+    asked = ("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
+    both = git(*asked, cwd=cwd, check=False)
+    if both:
+        # The common dir's own name never holds a line break here; a checkout's may.
+        common, _, top = both[:-1].partition(b"\n")
+    else:
+        common, top = git(*asked[:-1], cwd=cwd)[:-1], b""
     return entries, os.path.realpath(os.fsdecode(common)), os.fsdecode(top)

@@ -36,8 +36,12 @@ def test_every_layout_is_what_git_says_it_is(base: Base, taken: list[tuple[str, 
 
 
 def check(cwd: bytes, remembering: Repositories) -> None:
-    listed, common, top = git_says(cwd)
+    said_by_git = git_says(cwd)
     repository = remembering.resolve(os.fsdecode(cwd))
+    if said_by_git is None:
+        assert repository.kind == "none"
+        return
+    listed, common, top = said_by_git
     fresh = Repositories(None).resolve(os.fsdecode(cwd))
     assert repository.common_dir == fresh.common_dir == common
     assert (repository.top or "") == top

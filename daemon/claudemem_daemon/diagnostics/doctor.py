@@ -70,10 +70,8 @@ def examine(
 
 def report(checks: tuple[Check, ...], environ: Mapping[str, str]) -> str:
     """The block for a bug report: versions and verdicts, no names, no paths of the user's."""
-    lines = [
-        f"claudemem-daemon {__version__}, Python {platform.python_version()},"
-        f" {platform.system()} {platform.release()}"
-    ]
+    python, system = platform.python_version(), f"{platform.system()} {platform.release()}"
+    lines = [f"claudemem-daemon {__version__}, Python {python}, {system}"]
     lines += [f"{one.status:<8}{one.name}" for one in checks]
     return "\n".join(lines).replace(home_dir(environ), "~")
 
