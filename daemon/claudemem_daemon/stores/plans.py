@@ -247,15 +247,15 @@ class Plans:
 def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
     """All of them, each once: a row can be reached by its project and by where it was merged.
     When reading ends early, what was found comes before the error."""
-    found: dict[int, Candidate] = {}
+    # Most of these rows are never asked for, so they are sorted as bare tuples.
+    ranks: set[tuple[float, str, int]] = set()
     error: StoreError | None = None
     try:
-        for row in rows:
-            one = _candidate(row)
-            found[one.id] = one
+        ranks.update(_rank(row) for row in rows)
     except StoreError as failure:
         error = failure
-    yield from sorted(found.values(), reverse=True)
+    for at, project, identity in sorted(ranks, reverse=True):
+        yield candidate(identity, None if at == -math.inf else int(at), project)
     if error is not None:
         raise error
 
@@ -274,6 +274,12 @@ def _fresh(found: Iterable[Candidate], given: set[int]) -> Iterator[Candidate]:
             yield one
 
 
+def _rank(row: Sequence[Cell]) -> tuple[float, str, int]:
+    identity, written, created_at, project = row
+    epoch = epoch_ms(written, created_at)
+    return (-math.inf if epoch is None else epoch, text(project), int(identity or 0))
+
+
 def _candidate(row: Sequence[Cell]) -> Candidate:
-    identity, epoch, created_at, project = row
-    return candidate(int(identity or 0), epoch_ms(epoch, created_at), text(project))
+    at, project, identity = _rank(row)
+    return candidate(identity, None if at == -math.inf else int(at), project)

@@ -142,6 +142,8 @@ def epoch_ms(value: Cell, created_at: Cell = None) -> int | None:
     as one reading of the number, it decides. Zero, negative numbers and text without a number are
     no time.
     """
+    if type(value) is int and _SECONDS <= value < _MILLISECONDS:
+        return value  # nearly always
     number = _number(value)
     if number is None or number < 1:
         return None
