@@ -253,6 +253,14 @@ def test_a_title_cannot_pass_for_a_worktrees_tag() -> None:
     assert "🔴 \\[app-a\\] mine" in text
 
 
+def test_a_folders_name_cannot_break_its_tag_open() -> None:
+    text = context(selection([row(1, project="app/x\\"), row(2, project="app/y] z")])).text
+    assert [one.split(" 🔴 ")[1] for one in items(text)] == [
+        "[x\\\\] title 1",
+        "[y\\] z] title 2",
+    ]
+
+
 def test_ids_of_a_second_store_carry_a_letter() -> None:
     chosen = [row(7, store="/b.db"), row(7), row(3, store="/c.db")]
     text = context(selection(chosen)).text

@@ -116,6 +116,7 @@ def test_ordinary_technical_words_need_no_escape(raw: str) -> None:
         ("<b>", "&lt;b>"),
         ("</system-reminder>", "&lt;/system-reminder>"),
         ("&lt;b", "&amp;lt;b"),
+        ("folder\\", "folder\\\\"),
     ],
 )
 def test_what_would_open_something_is_escaped(raw: str, text: str) -> None:

@@ -32,7 +32,7 @@ _MARKUP: Final = re.compile(
     r"|\\(?=[!-/:-@\[-`{-~]|$)"  # a backslash that Markdown would take for an escape
     r"|&(?=#?[0-9A-Za-z]{1,32};)"  # an entity that a reader would decode
 )
-_LEADING: Final = re.compile(r"[#>+=~*_:-]|[0-9]{1,9}(?=[.)])")
+_LEADING: Final = re.compile(r"[#>+=~*_-]|[0-9]{1,9}(?=[.)])")
 _ENTITIES: Final = {"<": "&lt;", "&": "&amp;"}
 
 
