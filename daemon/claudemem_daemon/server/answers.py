@@ -24,7 +24,7 @@ Kind = Literal["context", "query"]
 Key = tuple[object, ...]
 
 MOST_KEPT: Final = 256
-MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_BYTES: Final = 3 * 1024 * 1024
 FILE_BYTES: Final = 350
 """What the memory of one looked-at file takes, about."""
 SLOW_GLANCE: Final = 0.02
@@ -178,7 +178,7 @@ class Answers:
         # Only what tells whether it stands is kept beside the bytes; the rows are in them.
         bare = replace(made.answer, selection=replace(selection, observations=(), summaries=()))
         size = len(made.body) + FILE_BYTES * (8 + len(made.answer.way.evidence))
-        if size > MOST_BYTES // 4:
+        if size > MOST_BYTES // 3:
             return
         self._kept[key] = _Kept(replace(made, answer=bare), size, slow)
         self._bytes += size

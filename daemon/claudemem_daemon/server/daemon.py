@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import gc
 import os
 import platform
 import re
@@ -27,8 +26,10 @@ from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.lifecycle import InstanceLock, private_folder, socket_folder
 from claudemem_daemon.server.listening import Listening, bind
 from claudemem_daemon.server.log import Log
+from claudemem_daemon.server.memory import settle
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.notify import Notifier
+from claudemem_daemon.server.remembering import RememberingCorridor
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.serving import Serving
 from claudemem_daemon.server.state import DaemonState, SocketState, StartedBy
@@ -63,7 +64,7 @@ class Daemon:
         self._stop = asyncio.Event()
         self._metrics = Metrics()
         self._workers = Workers()
-        self._corridor = build_corridor(environ)
+        self._corridor = RememberingCorridor(build_corridor(environ))
         self._answers = Answers(self._corridor, self._workers)
         self._watcher = SettingsWatcher(self._corridor.configuration, lambda: None)
         parts = Parts(
@@ -93,9 +94,7 @@ class Daemon:
         self._watcher.start()
         guard.start()
         self._keep_alive()
-        # What exists now lives as long as we do; the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
+        settle()
         self._notifier.ready(f"Answering on {self._listening.path}")
         self._log.line(f"{__version__} answers on {self._listening.path}")
         try:

@@ -22,6 +22,7 @@ from claudemem_daemon.server.lifecycle import (
 )
 from claudemem_daemon.server.listening import Listening, bind, inherited
 from claudemem_daemon.server.log import Log
+from claudemem_daemon.server.memory import keep_small
 from claudemem_daemon.server.state import StartedBy
 
 SWITCH_SECONDS: Final = 0.0005
@@ -54,6 +55,7 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
         lock.release()
         return error.exit_code
     raise_file_limit()
+    keep_small()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         with Runner(loop_factory=uvloop.new_event_loop) as runner:

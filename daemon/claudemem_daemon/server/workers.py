@@ -11,7 +11,9 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-USUAL: Final = 4
+USUAL: Final = 2
+"""One makes an answer while the other waits for a disk; more would only share the interpreter and
+hold more rows in memory at once."""
 MOST: Final = 32
 """With so many threads stuck in a dead file system, no more are tried."""
 SLOW: Final = 0.1
