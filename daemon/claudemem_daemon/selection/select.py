@@ -39,7 +39,7 @@ def select(
         if keys.keys and settings.limit > 0:
             plan: dict[Table, int] = {"observations": settings.limit}
             if question.since is None:
-                plan["session_summaries"] = settings.session_count
+                plan["session_summaries"] = summary_count(settings)
             sources.open(located, keys, plan, make_want(question, settings))
         ours = Ownership(keys)
         rows = _merged(sources, "observations", settings.limit, ours)
@@ -48,7 +48,7 @@ def select(
         )
         summaries = tuple(
             decode.summary(one.row, one.origin.ref.path)
-            for one in _merged(sources, "session_summaries", settings.session_count, ours).rows
+            for one in _merged(sources, "session_summaries", summary_count(settings), ours).rows
         )
         return Selection(
             observations=observations,
@@ -63,6 +63,11 @@ def select(
             warnings=(*sources.warnings(), *ours.warnings()),
             states=sources.states(),
         )
+
+
+def summary_count(settings: Settings) -> int:
+    """As many as the timeline shows, and the newest for the summary section whatever that is."""
+    return max(settings.session_count, int(settings.show_last_summary))
 
 
 def make_filters(question: Question, settings: Settings) -> Filters:

@@ -1,0 +1,114 @@
+"""What status and doctor say: every problem with a code, one sentence and a way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claudemem_daemon import __version__
+from claudemem_daemon.client import Trouble, Unreachable
+from claudemem_daemon.diagnostics import headline
+from claudemem_daemon.diagnostics.age import age, duration
+from claudemem_daemon.diagnostics.hooklog import read_log
+from claudemem_daemon.diagnostics.problems import _STORE_FIX, find_problems
+from claudemem_daemon.stores.model import STORE_REASONS
+
+GOOD: dict[str, Any] = {
+    "version": "2",
+    "installed_version": "2",
+    "configuration": {"rejected": None},
+    "watcher": {"problem": None},
+    "stores": [],
+    "repositories": [],
+    "socket_mode": 0o600,
+    "stuck_workers": 0,
+}
+
+
+def test_nothing_wrong_is_no_problem() -> None:
+    assert find_problems(**GOOD) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "severity"),
+    [
+        ({"installed_version": "3"}, "needs_restart", "warning"),
+        ({"installed_version": ""}, "package_gone", "warning"),
+        ({"configuration": {"rejected": {"reason": "x"}}}, "settings_rejected", "warning"),
+        ({"watcher": {"problem": "no watches"}}, "watcher", "note"),
+        ({"socket_mode": 0o666}, "socket_mode", "error"),
+        ({"stuck_workers": 2}, "stuck", "warning"),
+        (
+            {"stores": [{"ok": False, "reason": "corrupt", "error": "damaged"}]},
+            "store_corrupt",
+            "warning",
+        ),
+    ],
+)
+def test_each_trouble_has_its_code(change: dict[str, Any], code: str, severity: str) -> None:
+    (problem,) = find_problems(**{**GOOD, **change})
+    assert (problem.code, problem.severity) == (code, severity)
+    assert problem.sentence
+    assert problem.fix
+    assert "\n" not in problem.sentence + problem.fix
+
+
+def test_one_name_for_two_repositories_is_told() -> None:
+    """Case same-basename-repos-mixed."""
+    two = [{"name": "api", "common_dir": f"/{n}/api/.git"} for n in ("one", "two")]
+    (problem,) = find_problems(**{**GOOD, "repositories": two})
+    assert problem.code == "ambiguous_key"
+    assert "'api' is used by 2 repositories" in problem.sentence
+    elsewhere = [{"name": "api", "common_dir": None}, two[0]]
+    assert find_problems(**{**GOOD, "repositories": elsewhere}) == ()
+
+
+def test_every_reason_of_a_store_has_a_way_out() -> None:
+    assert set(_STORE_FIX) == set(STORE_REASONS)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code"),
+    [("not running", 3), ("stale socket", 3), ("not answering", 1), ("blocked", 1), ("unsafe", 1)],
+)
+def test_silence_has_a_headline_and_an_exit_code(trouble: Trouble, code: int) -> None:
+    head = headline.of_silence(Unreachable("nobody", trouble=trouble, pid=7))
+    assert head.exit_code == code
+    assert head.state == trouble
+
+
+def test_another_version_needs_a_restart() -> None:
+    """Case old-daemon-after-upgrade."""
+    shape = {
+        "version": "0.0.1",
+        "status": "ok",
+        "problems": [],
+        "process": {"pid": 7, "started_by": "systemd"},
+    }
+    head = headline.of_answer(shape)
+    assert head.exit_code == 1
+    assert "0.0.1" in head.sentence
+    assert __version__ in head.sentence
+    assert head.next == "systemctl --user restart claudemem-daemon.service"
+
+
+@given(st.floats(-1e15, 1e15))
+def test_any_age_is_said_in_words(epoch: float) -> None:
+    assert age(epoch, now=1_700_000_000.0)
+
+
+@given(st.floats(0, 1e9))
+def test_any_duration_is_said_in_words(seconds: float) -> None:
+    assert duration(seconds)
+
+
+def test_a_garbled_hook_log_is_read_as_far_as_it_goes(tmp_path: Any) -> None:
+    (tmp_path / "hook.log").write_bytes(
+        b"half a line\n\xff\xfe\n12\tclaude-code\tdeadline\t1.5 s\nx\ty\tz\tw\n"
+    )
+    (failure,) = read_log({"CLAUDEMEM_DAEMON_HOME": str(tmp_path)})
+    assert (failure.at, failure.platform, failure.reason) == (12, "claude-code", "deadline")
+    assert read_log({"CLAUDEMEM_DAEMON_HOME": str(tmp_path / "none")}) == ()
