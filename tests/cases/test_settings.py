@@ -84,9 +84,7 @@ def test_a_list_left_over_from_another_mode_does_not_empty_the_context(world: Wo
         ([50], 50),
     ],
 )
-def test_a_wrong_count_is_the_default_and_is_named(
-    world: World, value: Any, expected: int
-) -> None:
+def test_a_wrong_count_is_the_default_and_is_named(world: World, value: Any, expected: int) -> None:
     """Case settings-null-empty-nonnumeric."""
     app = world.repository("app")
     for _ in range(60):
@@ -125,7 +123,11 @@ def test_a_half_written_file_takes_nothing_away(world: World) -> None:
         world.row("app")
     world.settings({LIMIT: 3})
     assert len(world.titles(app)) == 3
-    for broken in (b"", b'{"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "9",', b'{"%s": 9,}' % LIMIT.encode()):
+    for broken in (
+        b"",
+        b'{"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "9",',
+        b'{"%s": 9,}' % LIMIT.encode(),
+    ):
         world.settings_path.write_bytes(broken)
         assert len(world.titles(app)) == 3
         status = world.daemon.get("/v1/status").text
@@ -188,7 +190,11 @@ def test_a_missing_or_broken_mode_is_the_built_in_one(world: World, mode: str) -
     assert len(answer["observations"]) == 5
     named = [w for w in answer["warnings"] if w.get("key") == "CLAUDE_MEM_MODE"]
     assert len(named) <= 1
-    assert bool(named) == (mode in ("broken", "../../etc/passwd")) or mode.startswith("code--") or not mode
+    assert (
+        bool(named) == (mode in ("broken", "../../etc/passwd"))
+        or mode.startswith("code--")
+        or not mode
+    )
 
 
 def test_every_key_is_in_force_in_the_next_answer(world: World) -> None:

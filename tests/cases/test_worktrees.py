@@ -111,7 +111,11 @@ def test_a_dot_bare_layout_is_named_after_its_folder(world: World) -> None:
         world.row(key, title=key)
     for cwd in (project, project / "main", project / "feat" / "src"):
         answer = world.query(cwd)
-        assert sorted(row["title"] for row in answer["observations"]) == ["main", "proj", "proj/feat"]
+        assert sorted(row["title"] for row in answer["observations"]) == [
+            "main",
+            "proj",
+            "proj/feat",
+        ]
         assert ".bare" not in {p["key"] for p in answer["projects"]}
 
 
