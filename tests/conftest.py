@@ -53,6 +53,13 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(scope="module")
+def shared_daemon() -> Iterator[Daemon]:
+    """One for all tests of a module that only ask, and leave it as it was."""
+    with tempfile.TemporaryDirectory(prefix="cm-") as folder, Daemon(folder) as running:
+        yield running
+
+
 @pytest.fixture
 def daemon(home: Path) -> Iterator[Daemon]:
     with Daemon(home) as running:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from claudemem_daemon.errors import DaemonError
+from claudemem_daemon.server.lifecycle import private_folder
 from tests.support.daemon import (
     Daemon,
     clean_environ,
@@ -182,6 +184,20 @@ def test_a_state_folder_that_is_a_link_is_refused(home: Path) -> None:
     assert done.returncode == 1
     assert "symbolic link" in done.stderr
     assert os.listdir(home / "elsewhere") == []
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    """Case shared-tmp-dir-squatting."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of somebody else")
+    theirs = tmp_path / "claudemem-0"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(DaemonError, match="belongs to user 65534"):
+        private_folder(str(theirs))
+    (tmp_path / "link").symlink_to(theirs)
+    with pytest.raises(DaemonError, match="symbolic link"):
+        private_folder(str(tmp_path / "link"))
 
 
 def test_a_socket_in_a_folder_that_others_can_write_is_refused(home: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from claudemem_daemon.server.protocol import MOST_BODY, MOST_CONNECTIONS, MOST_HEAD, MOST_HOOK_BODY
 from tests.support.daemon import Daemon, Reply, eventually, read_all
+from tests.support.stores import add_observation, make_store
 
 
 def parse(data: bytes) -> list[Reply]:
@@ -106,23 +107,25 @@ def test_an_endless_request_is_cut_off(
         ("/nowhere", MOST_BODY + 1, 413),
     ],
 )
-def test_the_cap_of_a_body_is_exact(daemon: Daemon, path: str, size: int, status: int) -> None:
+def test_the_cap_of_a_body_is_exact(
+    shared_daemon: Daemon, path: str, size: int, status: int
+) -> None:
     body = b'{"hook_event_name": "Stop", "cwd": "/", "x": "' + b"x" * (size - 48) + b'"}'
     body = body[:-2].ljust(size - 2, b"x") + b'"}'
     assert len(body) == size
     if status == 400:
         body = body.replace(b'"cwd": "/"', b'"cwd": "r"')
-    reply = daemon.post(path, body)
+    reply = shared_daemon.post(path, body)
     assert reply.status == status
     if status != 200:
         assert reply.error == ("too_large" if status == 413 else "invalid_request")
 
 
-def test_the_cap_of_the_head_holds_for_small_pieces_too(daemon: Daemon) -> None:
+def test_the_cap_of_the_head_holds_for_small_pieces_too(shared_daemon: Daemon) -> None:
     piece = b"a" * 1000
     head = b"GET /healthz?" + piece * (MOST_HEAD // 1000 - 1) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
-    assert parse(daemon.raw(head + b"GET /healthz HTTP/1.0\r\n\r\n"))[0].status == 200
-    replies = parse(daemon.raw(b"GET /?", *[piece] * 40, b" HTTP/1.1\r\nHost: a\r\n\r\n"))
+    assert parse(shared_daemon.raw(head + b"GET /healthz HTTP/1.0\r\n\r\n"))[0].status == 200
+    replies = parse(shared_daemon.raw(b"GET /?", *[piece] * 40, b" HTTP/1.1\r\nHost: a\r\n\r\n"))
     assert [reply.status for reply in replies] == [431]
 
 
@@ -157,23 +160,23 @@ def test_more_requests_than_anyone_sends_at_once_are_refused(daemon: Daemon) -> 
 
 
 @pytest.mark.parametrize("count", [2, 10, 60])
-def test_joined_requests_are_answered_in_order(daemon: Daemon, count: int) -> None:
+def test_joined_requests_are_answered_in_order(shared_daemon: Daemon, count: int) -> None:
     """Case large-answer-truncated: two requests in one write."""
     paths = [("/healthz", 200), ("/nowhere", 404)] * (count // 2)
     sent = b"".join(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() for path, _ in paths[:-1])
     last = f"GET {paths[-1][0]} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
-    replies = parse(daemon.raw(sent + last))
+    replies = parse(shared_daemon.raw(sent + last))
     assert [reply.status for reply in replies] == [status for _, status in paths]
 
 
-def test_joined_requests_with_bodies_do_not_mix(daemon: Daemon) -> None:
+def test_joined_requests_with_bodies_do_not_mix(shared_daemon: Daemon) -> None:
     """Case large-answer-truncated."""
     bodies = [b'{"cwd": "relative"}', b"nonsense", b"[]"]
     sent = b"".join(
         b"POST /v1/query HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
         for body in bodies
     )
-    replies = parse(daemon.raw(sent + b"GET /healthz HTTP/1.0\r\n\r\n"))
+    replies = parse(shared_daemon.raw(sent + b"GET /healthz HTTP/1.0\r\n\r\n"))
     messages = [reply.json()["error"]["message"] for reply in replies[:3]]
     assert "cwd" in messages[0]
     assert "no JSON" in messages[1]
@@ -181,35 +184,40 @@ def test_joined_requests_with_bodies_do_not_mix(daemon: Daemon) -> None:
     assert replies[3].status == 200
 
 
-def test_a_request_may_arrive_byte_by_byte(daemon: Daemon) -> None:
+def test_a_request_may_arrive_byte_by_byte(shared_daemon: Daemon) -> None:
     """Case large-answer-truncated: split requests."""
     body = json.dumps({"cwd": "/nonexistent-ü"}, ensure_ascii=False).encode()
     whole = (
         b"POST /v1/query HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
         % (len(body), body)
     )
-    replies = parse(daemon.raw(*[whole[at : at + 1] for at in range(len(whole))]))
+    replies = parse(shared_daemon.raw(*[whole[at : at + 1] for at in range(len(whole))]))
     assert [reply.status for reply in replies] == [200]
 
 
-def test_a_large_answer_arrives_whole_at_a_slow_reader(daemon: Daemon) -> None:
-    """Case large-answer-truncated: 300 KB with multi-byte characters, read a little at a time.
-
-    The message of an error repeats nothing of ours, so the size comes from many of them.
-    """
-    one = b"GET /%C3%BC HTTP/1.1\r\nHost: a\r\n\r\n"
+def test_a_large_answer_arrives_whole_at_a_slow_reader(daemon: Daemon, home: Path) -> None:
+    """Case large-answer-truncated: 300 KB with multi-byte characters, read in pieces of one byte."""
+    store = make_store(home / ".claude-mem" / "claude-mem.db")
+    words = "Größe 🌍 " * 600
+    for number in range(40):
+        add_observation(store, project="p", title=f"title-{number}", narrative=words)
     with daemon.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-        connection.sendall(one * 60)
-        connection.shutdown(socket.SHUT_WR)
-        data = b""
+        connection.sendall(
+            b"GET /api/context/inject?projects=p&full=true HTTP/1.1\r\nHost: a\r\n"
+            b"Connection: close\r\n\r\n"
+        )
+        data = bytearray()
         while piece := connection.recv(1):
             data += piece
-    assert len(parse(data)) == 60
+    (reply,) = parse(bytes(data))
+    assert reply.status == 200
+    assert len(reply.body) > 300_000
+    assert all(f"title-{number}" in reply.text for number in range(40))
 
 
-def test_a_client_may_close_its_side_after_asking(daemon: Daemon) -> None:
-    with daemon.connect() as connection:
+def test_a_client_may_close_its_side_after_asking(shared_daemon: Daemon) -> None:
+    with shared_daemon.connect() as connection:
         connection.sendall(b"POST /v1/reload HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         replies = parse(read_all(connection))
@@ -241,33 +249,35 @@ def test_a_client_that_leaves_is_forgotten(daemon: Daemon) -> None:
         b"POST /v1/query HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
     ],
 )
-def test_what_is_no_request_is_told_so(daemon: Daemon, sent: bytes) -> None:
-    replies = parse(daemon.raw(sent))
+def test_what_is_no_request_is_told_so(shared_daemon: Daemon, sent: bytes) -> None:
+    replies = parse(shared_daemon.raw(sent))
     assert [reply.status for reply in replies] in ([400], [404], [413])
     assert replies[0].error in ("bad_request", "not_found", "too_large")
-    assert "failed" not in daemon.errors()
+    assert "failed" not in shared_daemon.errors()
 
 
-def test_an_offer_to_upgrade_is_passed_over(daemon: Daemon) -> None:
+def test_an_offer_to_upgrade_is_passed_over(shared_daemon: Daemon) -> None:
     sent = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"
-    assert parse(daemon.raw(sent))[0].status == 200
+    assert parse(shared_daemon.raw(sent))[0].status == 200
 
 
-def test_an_old_client_is_answered_and_hung_up_on(daemon: Daemon) -> None:
-    replies = parse(daemon.raw(b"GET /healthz HTTP/1.0\r\n\r\n"))
+def test_an_old_client_is_answered_and_hung_up_on(shared_daemon: Daemon) -> None:
+    replies = parse(shared_daemon.raw(b"GET /healthz HTTP/1.0\r\n\r\n"))
     assert [reply.status for reply in replies] == [200]
 
 
-def test_a_client_that_waits_for_the_go_ahead_gets_it(daemon: Daemon, tmp_path: Path) -> None:
+def test_a_client_that_waits_for_the_go_ahead_gets_it(
+    shared_daemon: Daemon, tmp_path: Path
+) -> None:
     (tmp_path / "body").write_text(json.dumps({"cwd": "/tmp", "filler": "x" * 4096}))
-    done = daemon.curl(
+    done = shared_daemon.curl(
         "-H", "Expect: 100-continue", "--data", f"@{tmp_path}/body", "http://localhost/v1/query"
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["observations"] == []
 
 
-def test_curl_reads_why_its_request_was_too_big(daemon: Daemon, tmp_path: Path) -> None:
+def test_curl_reads_why_its_request_was_too_big(shared_daemon: Daemon, tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(b" " * (3 << 20))
-    done = daemon.curl("--data-binary", f"@{tmp_path}/body", "http://localhost/v1/query")
+    done = shared_daemon.curl("--data-binary", f"@{tmp_path}/body", "http://localhost/v1/query")
     assert json.loads(done.stdout)["error"]["code"] == "too_large", done.stderr

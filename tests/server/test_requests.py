@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from claudemem_daemon import PROTOCOL, __version__
-from tests.support.daemon import Daemon, eventually
+from tests.support.daemon import Daemon, eventually, run_to_end
 from tests.support.stores import add_observation, make_store
 
 
@@ -57,10 +59,10 @@ from tests.support.stores import add_observation, make_store
 )
 @pytest.mark.parametrize("route", ["/v1/query", "/v1/explain"])
 def test_a_wrong_question_is_told_what_is_wrong(
-    daemon: Daemon, route: str, body: bytes, says: str
+    shared_daemon: Daemon, route: str, body: bytes, says: str
 ) -> None:
     """Case oversized-or-endless-request: invalid, deeply nested, duplicate keys."""
-    reply = daemon.post(route, body)
+    reply = shared_daemon.post(route, body)
     assert reply.status == 400
     assert reply.error == "invalid_request"
     message = reply.json()["error"]["message"]
@@ -68,7 +70,7 @@ def test_a_wrong_question_is_told_what_is_wrong(
     assert "\n" not in message
     assert len(message) < 300
     assert reply.headers["content-type"] == "application/json"
-    assert daemon.reachable()
+    assert shared_daemon.reachable()
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,11 @@ def test_a_wrong_question_is_told_what_is_wrong(
         ("cwd=%00", "NUL"),
     ],
 )
-def test_a_wrong_query_string_is_told_what_is_wrong(daemon: Daemon, query: str, says: str) -> None:
+def test_a_wrong_query_string_is_told_what_is_wrong(
+    shared_daemon: Daemon, query: str, says: str
+) -> None:
     for _ in range(2):
-        reply = daemon.get(f"/api/context/inject?{query}")
+        reply = shared_daemon.get(f"/api/context/inject?{query}")
         assert (reply.status, reply.error) == (400, "invalid_request")
         assert says in reply.json()["error"]["message"]
 
@@ -108,19 +112,19 @@ def test_a_wrong_query_string_is_told_what_is_wrong(daemon: Daemon, query: str, 
         b'{"cwd": "/nonexistent", "limit": 1000000000, "env": {"CLAUDE_MEM_MODE": "code", "X": 1}}',
     ],
 )
-def test_an_odd_question_is_answered(daemon: Daemon, route: str, body: bytes) -> None:
+def test_an_odd_question_is_answered(shared_daemon: Daemon, route: str, body: bytes) -> None:
     for media_type in ("application/json", "text/plain", "application/x-www-form-urlencoded"):
-        reply = daemon.post(route, body, {"Content-Type": media_type})
+        reply = shared_daemon.post(route, body, {"Content-Type": media_type})
         assert reply.status == 200, reply.body
         reply.body.decode("ascii")
         assert isinstance(reply.json(), dict)
 
 
-def test_a_path_of_a_megabyte_is_refused(daemon: Daemon) -> None:
+def test_a_path_of_a_megabyte_is_refused(shared_daemon: Daemon) -> None:
     """Case oversized-or-endless-request: a request whose cwd has 1 MB."""
     path = "/" + "a" * (1 << 20)
-    assert daemon.post("/v1/query", {"cwd": path}).error == "too_large"
-    assert daemon.reachable()
+    assert shared_daemon.post("/v1/query", {"cwd": path}).error == "too_large"
+    assert shared_daemon.reachable()
 
 
 @pytest.mark.parametrize(
@@ -139,22 +143,22 @@ def test_a_path_of_a_megabyte_is_refused(daemon: Daemon) -> None:
     ],
 )
 def test_a_wrong_door_is_told_so(
-    daemon: Daemon, method: str, path: str, status: int, code: str
+    shared_daemon: Daemon, method: str, path: str, status: int, code: str
 ) -> None:
     body = b"{}" if method == "POST" else None
-    reply = daemon.request(method, path, body)
+    reply = shared_daemon.request(method, path, body)
     assert (reply.status, reply.error) == (status, code)
     if status == 405:
         assert reply.headers["allow"]
 
 
-def test_head_and_options_are_as_http_has_them(daemon: Daemon) -> None:
-    get = daemon.get("/healthz")
-    head = daemon.request("HEAD", "/healthz")
+def test_head_and_options_are_as_http_has_them(shared_daemon: Daemon) -> None:
+    get = shared_daemon.get("/healthz")
+    head = shared_daemon.request("HEAD", "/healthz")
     assert head.status == 200
     assert head.body == b""
     assert head.headers["content-length"] == get.headers["content-length"]
-    options = daemon.request("OPTIONS", "/v1/query")
+    options = shared_daemon.request("OPTIONS", "/v1/query")
     assert options.status == 204
     assert options.headers["allow"] == "POST, OPTIONS"
     assert options.body == b""
@@ -163,21 +167,21 @@ def test_head_and_options_are_as_http_has_them(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     "path", ["/healthz", "/nowhere", "/v1/status", "/api/context/inject?cwd=/"]
 )
-def test_every_answer_says_which_daemon_it_is_from(daemon: Daemon, path: str) -> None:
-    """Case old-daemon-after-upgrade."""
-    reply = daemon.get(path)
+def test_every_answer_says_which_daemon_it_is_from(shared_daemon: Daemon, path: str) -> None:
+    """Case old-shared_daemon-after-upgrade."""
+    reply = shared_daemon.get(path)
     assert reply.headers["claudemem-daemon-version"] == __version__
     assert reply.headers["claudemem-daemon-protocol"] == str(PROTOCOL)
     assert "server" not in reply.headers
     assert "date" not in reply.headers
 
 
-def test_health_has_the_published_shape(daemon: Daemon) -> None:
-    assert daemon.get("/healthz").json() == {
+def test_health_has_the_published_shape(shared_daemon: Daemon) -> None:
+    assert shared_daemon.get("/healthz").json() == {
         "status": "ok",
         "version": __version__,
         "protocol": PROTOCOL,
-        "pid": daemon.pid,
+        "pid": shared_daemon.pid,
     }
 
 
@@ -306,11 +310,32 @@ def test_reload_tells_revision_and_warnings(daemon: Daemon, home: Path) -> None:
     assert [warning["key"] for warning in second["warnings"]] == ["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]
 
 
-def test_status_answers_while_others_work(daemon: Daemon, store: str) -> None:
-    """Status never queues behind work: a request that is being sent slowly is work as well."""
-    with daemon.connect() as slow:
-        slow.sendall(b"POST /v1/query HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
-        before = time.monotonic()
-        assert daemon.get("/v1/status").status == 200
-        assert daemon.get("/healthz").status == 200
-        assert time.monotonic() >= before
+def test_others_are_answered_while_a_store_is_locked(
+    daemon: Daemon, store: str, home: Path
+) -> None:
+    """Case busy-daemon-taken-for-dead: a slow store is one store's matter."""
+    make_store(home / "locked.db", journal="delete")
+    add_observation(home / "locked.db", project="p", title="out of reach")
+    add_observation(store, project="p", title="within reach")
+    stores = {"*": [str(home / "locked.db")]}
+    (home / ".claude-mem" / "settings.json").write_text(
+        json.dumps({"CLAUDE_MEM_DAEMON_STORES": stores, "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 3000})
+    )
+    assert len(rows(daemon, projects=["p"])) == 2
+    with closing(sqlite3.connect(home / "locked.db", isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with ThreadPoolExecutor(6) as clients:
+            asking = [
+                clients.submit(daemon.post, "/v1/query", {"projects": ["p"], "limit": limit})
+                for limit in range(10, 16)
+            ]
+            assert daemon.get("/healthz").status == 200
+            assert daemon.get("/v1/status").status == 200
+            done = run_to_end(daemon.environ, "run")
+            assert f"already running, pid {daemon.pid}" in done.stderr
+            for one in asking:
+                answer = one.result().json()
+                assert [row["title"] for row in answer["observations"]] == ["within reach"]
+                assert answer["warnings"]
+        writer.execute("COMMIT")
+    assert len(rows(daemon, projects=["p"])) == 2

@@ -48,12 +48,12 @@ def test_any_bytes_are_a_query_string_or_a_refusal(data: bytes) -> None:
 
 
 def refused_or(data: bytes, parse: Any) -> None:
+    refusal: str | None = None
     try:
         body = parse(data)
     except InvalidRequest as error:
         refusal = error.message
     else:
-        refusal = None
         question = body.question({})
         assert (question.cwd is None) != (not question.projects)
         assert question.cwd is None or question.cwd.startswith("/")

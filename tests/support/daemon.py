@@ -265,6 +265,8 @@ class Daemon:
                 process.wait()
         with suppress(OSError):
             os.unlink(self.socket_path)
+        with suppress(OSError):
+            os.rmdir(hook.short_dir())  # only if this was the last one in it
         self._errors.close()
 
 

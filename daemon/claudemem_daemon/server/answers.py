@@ -90,6 +90,11 @@ class Answers:
     def __len__(self) -> int:
         return len(self._kept)
 
+    @property
+    def kept_bytes(self) -> int:
+        """About what the kept answers take; never more than `MOST_BYTES`."""
+        return self._bytes
+
     def clear(self) -> None:
         self._kept.clear()
         self._bytes = 0

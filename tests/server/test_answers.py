@@ -1,0 +1,223 @@
+"""Answers are kept as long as they are true, and made once for all who ask at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from claudemem_daemon.api import build_corridor
+from claudemem_daemon.corridor import Answer
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import DeadlineExceeded
+from claudemem_daemon.question import Question
+from claudemem_daemon.server.answers import MOST_BYTES, MOST_KEPT, Answers, key_of
+from claudemem_daemon.server.remembering import RememberingCorridor
+from claudemem_daemon.server.workers import Workers
+from tests.support.daemon import eventually
+from tests.support.stores import add_observation, make_store
+
+
+class Watched(RememberingCorridor):
+    """The daemon's own corridor, which can be held up on its way and counts who walks it."""
+
+    def __init__(self) -> None:
+        super().__init__(build_corridor(os.environ))
+        self.walks = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.inside = threading.Event()
+
+    def ask(self, question: Question, deadline: Deadline) -> Answer:
+        self.walks += 1
+        answer = super().ask(question, deadline)
+        self.inside.set()
+        self.gate.wait(60)
+        return answer
+
+
+@pytest.fixture
+def store(home: Path) -> str:
+    path = make_store(home / ".claude-mem" / "claude-mem.db")
+    add_observation(path, project="p", title="first")
+    return path
+
+
+@pytest.fixture
+def corridor(store: str) -> Iterator[Watched]:
+    walked = Watched()
+    yield walked
+    walked.gate.set()
+    walked.close()
+
+
+def asked(project: str = "p", **values: str) -> Question:
+    return Question(cwd=None, projects=(project,), env=values)
+
+
+async def text(answers: Answers, question: Question) -> str:
+    return (await answers.get("query", question, key_of("query", question))).decode()
+
+
+def standing(answers: Answers, question: Question) -> bytes:
+    """Ask until the answer stands: files that changed a moment ago prove nothing yet."""
+    key = key_of("query", question)
+
+    def kept() -> bytes | None:
+        asyncio.run(text(answers, question))
+        return answers.ready(key)
+
+    body = eventually(kept, "the answer stands")
+    assert body is not None
+    return body
+
+
+def test_an_answer_that_stands_is_given_without_a_walk(corridor: Watched) -> None:
+    answers = Answers(corridor, Workers())
+    body = standing(answers, asked())
+    before = corridor.walks
+    for _ in range(5):
+        assert asyncio.run(text(answers, asked())).encode() == body
+    assert corridor.walks == before
+
+
+@pytest.mark.parametrize("change", ["insert", "settings", "store"])
+def test_an_answer_falls_with_anything_it_was_made_of(
+    corridor: Watched, store: str, home: Path, change: str
+) -> None:
+    answers = Answers(corridor, Workers())
+    standing(answers, asked())
+    if change == "insert":
+        add_observation(store, project="p", title="second")
+    elif change == "settings":
+        (home / ".claude-mem" / "settings.json").write_text("{}")
+    else:
+        os.unlink(store)
+    assert answers.ready(key_of("query", asked())) is None
+
+
+def test_the_same_question_at_once_is_walked_once(corridor: Watched) -> None:
+    answers = Answers(corridor, Workers())
+    corridor.gate.clear()
+
+    async def together() -> list[str]:
+        waiting = [asyncio.ensure_future(text(answers, asked())) for _ in range(20)]
+        await asyncio.to_thread(corridor.inside.wait, 60)
+        corridor.gate.set()
+        return await asyncio.gather(*waiting)
+
+    results = asyncio.run(together())
+    assert len(set(results)) == 1
+    # Those who came while it was being made may need one more walk, never one each.
+    assert corridor.walks <= 2
+
+
+def test_who_asks_after_a_write_never_gets_what_was_read_before_it(
+    corridor: Watched, store: str
+) -> None:
+    answers = Answers(corridor, Workers())
+    corridor.gate.clear()
+
+    async def overtaken() -> tuple[str, str]:
+        early = asyncio.ensure_future(text(answers, asked()))
+        await asyncio.to_thread(corridor.inside.wait, 60)
+        add_observation(store, project="p", title="second")
+        late = asyncio.ensure_future(text(answers, asked()))
+        await asyncio.sleep(0)
+        corridor.gate.set()
+        return await early, await late
+
+    early, late = asyncio.run(overtaken())
+    assert "second" not in early
+    assert "second" in late
+
+
+def test_a_walk_that_never_ends_is_given_up_and_holds_up_nobody(corridor: Watched) -> None:
+    """Case busy-daemon-taken-for-dead."""
+    answers = Answers(corridor, Workers())
+    corridor.gate.clear()
+
+    async def stuck() -> str:
+        hanging = [
+            asyncio.ensure_future(
+                text(answers, asked(f"p{number}", CLAUDE_MEM_DAEMON_TIMEOUT_MS="300"))
+            )
+            for number in range(6)
+        ]
+        for one in hanging:
+            with pytest.raises(DeadlineExceeded, match=r"0\.3 s"):
+                await one
+        corridor.gate.set()
+        return await text(answers, asked())
+
+    assert "first" in asyncio.run(stuck())
+
+
+def test_an_error_reaches_everybody_who_waits(store: str) -> None:
+    class Broken(Watched):
+        def ask(self, question: Question, deadline: Deadline) -> Answer:
+            raise ZeroDivisionError
+
+    corridor = Broken()
+    answers = Answers(corridor, Workers())
+
+    async def together() -> list[str | BaseException]:
+        waiting = [text(answers, asked()) for _ in range(3)]
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(together())] == [ZeroDivisionError] * 3
+    corridor.close()
+
+
+def test_the_memory_is_bounded(corridor: Watched) -> None:
+    answers = Answers(corridor, Workers())
+
+    async def many() -> None:
+        for number in range(MOST_KEPT + 50):
+            await text(answers, asked(f"p{number}"))
+
+    asyncio.run(many())
+    assert 0 < len(answers) <= MOST_KEPT
+    assert 0 < answers.kept_bytes <= MOST_BYTES
+    answers.clear()
+    assert (len(answers), answers.kept_bytes) == (0, 0)
+
+
+def test_large_answers_are_not_kept_in_number(corridor: Watched, store: str) -> None:
+    for number in range(60):
+        add_observation(store, project="big", title=str(number), narrative="x" * 10_000)
+    answers = Answers(corridor, Workers())
+
+    async def many() -> None:
+        for limit in range(1, 60):
+            question = Question(cwd=None, projects=("big",), limit=limit)
+            await text(answers, question)
+
+    asyncio.run(many())
+    assert answers.kept_bytes <= MOST_BYTES
+
+
+def test_hooks_of_many_sessions_share_the_rows(store: str) -> None:
+    corridor = RememberingCorridor(build_corridor(os.environ))
+    deadline = Deadline.after(60)
+
+    def of(session: str) -> Answer:
+        question = Question(cwd=None, projects=("p",), session_id=session)
+        return corridor.ask(question, deadline)
+
+    def shared() -> bool:
+        return of("one").selection is of("two").selection
+
+    try:
+        eventually(shared, "the rows stand")
+        assert of("two").way.question.session_id == "two"
+        before = of("one")
+        add_observation(store, project="p", title="second")
+        after = of("two")
+        assert len(after.selection.observations) == len(before.selection.observations) + 1
+    finally:
+        corridor.close()
