@@ -149,12 +149,14 @@ class Configuration:
         )
 
     def _folded(self, question: Question, env: Mapping[str, str]) -> Settings:
-        # Before the files are looked at: a change in between makes the snapshot an old one, not a
-        # wrong one with a new number.
-        revision = self._revision
-        place = self._data_dir(env)
-        path = os.path.join(place.path, FILE)
-        file = self._file(path).glance()
+        revision = 0
+        while revision != self._revision:
+            # The number goes with what was seen: a change that these looks find, or that somebody
+            # else finds meanwhile, is looked at again under its own number.
+            revision = self._revision
+            place = self._data_dir(env)
+            path = os.path.join(place.path, FILE)
+            file = self._file(path).glance()
         claude_dir = env.get(CLAUDE_DIR) or self._environ.get(CLAUDE_DIR) or ""
         if not os.path.isabs(claude_dir):
             claude_dir = os.path.join(self._home, ".claude")

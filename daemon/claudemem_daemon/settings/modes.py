@@ -132,7 +132,7 @@ def _find(
     for folder in where.folders:
         path = os.path.join(folder, f"{name}.json")
         evidence[_glimpse(path)] = None
-        data = read_bytes(path)
+        data = read_bytes(path) if os.path.isdir(folder) else None
         if data is None:
             continue
         shape = data if isinstance(data, Rejected) else parse(data)

@@ -14,14 +14,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from claudemem_daemon.settings.configuration import Configuration
 
-CHANGES: Final = frozenset({"created", "modified", "moved", "deleted", "closed"})
-"""Opened and closed-without-write are left out: our own reading makes those."""
+CHANGES: Final[tuple[type[FileSystemEvent], ...]] = (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+)
+"""Opened and closed-without-write are left out, from the kernel's watch on: our own reading, and
+everybody's, makes those."""
 
 TRY_AGAIN: Final = 60.0
 """Seconds after which a refused watch is asked for again, when somebody looks at the status."""
@@ -186,7 +209,9 @@ class SettingsWatcher:
         self._aim = aim
         for key in sorted(aim.folders - self._watches.keys()):
             try:
-                self._watches[key] = observer.schedule(self._handler, key[0], recursive=False)
+                self._watches[key] = observer.schedule(
+                    self._handler, key[0], recursive=False, event_filter=list(CHANGES)
+                )
             except (OSError, RuntimeError) as error:
                 self._refuse(f"{key[0]} cannot be watched", error)
                 self._close()
@@ -205,7 +230,7 @@ class _Handler(FileSystemEventHandler):
         self._notice = notice
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        if event.event_type in CHANGES:
+        if isinstance(event, CHANGES):
             paths = (os.fsdecode(event.src_path), os.fsdecode(event.dest_path or ""))
             self._notice(tuple(path for path in paths if path))
 
