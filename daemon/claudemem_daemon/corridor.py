@@ -9,7 +9,10 @@ long-lived things that remember something between two questions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Final
 
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.model import Context
@@ -30,6 +33,8 @@ from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning
+
+MOST_WAYS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +103,32 @@ class Corridor:
         self.repositories = repositories
         self.trust = trust
         self.pool = pool
+        self._ways: OrderedDict[tuple[object, ...], Way] = OrderedDict()
+        self._lock = threading.Lock()
 
     def way(self, question: Question) -> Way:
-        """Settings, repository, keys and stores for `question`; opens no store."""
+        """Settings, repository, keys and stores for `question`; opens no store.
+
+        While nothing changed but a store, the way is the one of the time before.
+        """
+        key = _way_key(question)
+        with self._lock:
+            known = self._ways.get(key)
+        if (
+            known is not None
+            and self.configuration.current(known.settings)
+            and unchanged(known.evidence)
+        ):
+            return replace(known, question=question)
+        way = self._way(question)
+        with self._lock:
+            self._ways[key] = way
+            self._ways.move_to_end(key)
+            while len(self._ways) > MOST_WAYS:
+                self._ways.popitem(last=False)
+        return way
+
+    def _way(self, question: Question) -> Way:
         settings = self.configuration.snapshot(question)
         if question.projects:
             repository = None
@@ -166,3 +194,17 @@ class Corridor:
     def close(self) -> None:
         self.repositories.close()
         self.pool.close()
+
+
+def _way_key(question: Question) -> tuple[object, ...]:
+    """All of a question that its way depends on."""
+    return (
+        question.cwd,
+        question.projects,
+        tuple(sorted(question.env.items())),
+        question.scope,
+        question.limit,
+        question.types,
+        question.concepts,
+        question.full,
+    )

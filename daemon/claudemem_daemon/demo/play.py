@@ -52,7 +52,9 @@ class Play:
             [row in context for row in ("cents", "login", "night", "coupon")] == [True] * 4
             and context.index("login") < context.index("night") < context.index("cents"),
         )
-        self._claim("the older naming of a worktree's rows is found too", "[shop-search]" in context)
+        self._claim(
+            "the older naming of a worktree's rows is found too", "[shop-search]" in context
+        )
 
     def _removed(self) -> None:
         self._act("2. git worktree remove shop-old: its history stays")
