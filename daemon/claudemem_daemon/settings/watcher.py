@@ -8,6 +8,7 @@ which a stat cannot see on every file system, then waits for a reload.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -45,6 +46,15 @@ CHANGES: Final[tuple[type[FileSystemEvent], ...]] = (
 )
 """Opened and closed-without-write are left out, from the kernel's watch on: our own reading, and
 everybody's, makes those."""
+
+ASKED_FOR: Final = tuple(
+    one
+    for one in CHANGES
+    if sys.platform != "linux" or one not in (FileModifiedEvent, DirModifiedEvent)
+)
+"""On Linux an edit in place ends with a close, which is told by itself; to ask for modifications as
+well would wake us with every write to a store's WAL in the same folder."""
+
 
 TRY_AGAIN: Final = 60.0
 """Seconds after which a refused watch is asked for again, when somebody looks at the status."""
@@ -210,7 +220,7 @@ class SettingsWatcher:
         for key in sorted(aim.folders - self._watches.keys()):
             try:
                 self._watches[key] = observer.schedule(
-                    self._handler, key[0], recursive=False, event_filter=list(CHANGES)
+                    self._handler, key[0], recursive=False, event_filter=list(ASKED_FOR)
                 )
             except (OSError, RuntimeError) as error:
                 self._refuse(f"{key[0]} cannot be watched", error)
