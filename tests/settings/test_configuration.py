@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from claudemem_daemon.evidence import Evidence
-from claudemem_daemon.settings import lastgood
 from claudemem_daemon.settings.exclusion import excluded
 from claudemem_daemon.settings.keys import KEYS, MOST_OBSERVATIONS
 from tests.settings.support import (
@@ -244,7 +243,7 @@ def test_equal_size_and_times_are_noticed_by_a_reload(
     """Case hot-reload-not-applied: a file system whose stat never tells of a change."""
     home.write({LIMIT: 3})
     frozen = Evidence(str(home.file), (1, 1, 1, 1, 1, 1))
-    monkeypatch.setattr(lastgood, "look", lambda _path: frozen)
+    monkeypatch.setattr("claudemem_daemon.settings.lastgood.look", lambda _path: frozen)
     assert home.ask().limit == 3
     home.write({LIMIT: 4})
     assert home.configuration.reload().revision == 2

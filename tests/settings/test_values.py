@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.question import Question
-from claudemem_daemon.settings.configuration import Configuration
-from claudemem_daemon.settings.exclusion import excluded
+from claudemem_daemon.settings.foreign import CLAUDE_MEM_ONLY
 from claudemem_daemon.settings.keys import DATA_DIR, KEYS, MOST_OBSERVATIONS, suggest
 from claudemem_daemon.settings.model import KEY_FIELDS
-from claudemem_daemon.settings.sources import Rejected, parse
+from claudemem_daemon.settings.sources import Rejected, document
+from tests.settings.support import LIMIT, TYPES, Home
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -25,9 +25,10 @@ json_values = st.recursive(
     ),
     max_leaves=8,
 )
+names = st.sampled_from(sorted(KEYS))
 
 
-@given(st.sampled_from(sorted(KEYS)), json_values)
+@given(names, json_values)
 def test_a_parser_takes_a_value_or_says_why_not(name: str, value: Any) -> None:
     reason = None
     taken: Any = None
@@ -42,70 +43,68 @@ def test_a_parser_takes_a_value_or_says_why_not(name: str, value: Any) -> None:
         assert 0 <= taken <= MOST_OBSERVATIONS
 
 
+@given(st.integers() | st.text("0123456789 -+.e", max_size=12) | st.floats() | st.booleans())
+def test_a_count_is_the_number_it_shows_or_nothing(value: Any) -> None:
+    """The rule in other words: digits alone, whatever is around them, and no more than the most."""
+    text = str(value).strip()
+    digits = not isinstance(value, bool | float) and text.isascii() and text.isdigit()
+    try:
+        taken = KEYS[LIMIT].parse(value, "/").value
+    except ValueError:
+        assert not digits
+    else:
+        assert digits
+        assert taken == min(int(text), MOST_OBSERVATIONS)
+
+
 @given(st.binary(max_size=200) | json_values.map(lambda v: json.dumps(v).encode()))
 def test_any_bytes_are_settings_or_rejected(data: bytes) -> None:
-    values = parse(data)
-    if isinstance(values, Rejected):
-        assert values.reason
-        assert "\n" not in values.reason
+    read = document(data)
+    if isinstance(read, Rejected):
+        assert read.reason
+        assert "\n" not in read.reason
+        assert (read.line is None) is (read.column is None)
     else:
-        assert isinstance(values, dict)
+        assert isinstance(read.values, dict)
+        assert all("\n" not in note for note in read.notes)
 
 
-@given(st.dictionaries(st.sampled_from([*KEYS, "env", DATA_DIR, "OTHER"]), json_values))
-def test_any_settings_file_gives_whole_settings(values: dict[str, Any]) -> None:
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as home:
-        folder = Path(home) / ".claude-mem"
-        folder.mkdir()
-        (folder / "settings.json").write_text(json.dumps(values))
-        settings = Configuration({"HOME": home}).snapshot(Question(cwd="/"))
+@given(
+    st.dictionaries(st.sampled_from([*KEYS, "env", DATA_DIR, "OTHER"]), json_values),
+    st.dictionaries(names, st.text(max_size=12).filter(lambda text: "\0" not in text)),
+)
+def test_any_file_and_any_environment_give_whole_settings(
+    values: dict[str, Any], env: dict[str, str]
+) -> None:
+    """Defaults or something in range, one warning for each wrong key and source, in one line."""
+    with TemporaryDirectory() as folder:
+        home = Home(Path(folder))
+        home.write(values)
+        settings = home.ask(env)
+        again = home.ask(env)
     for key in KEY_FIELDS:
-        assert key in settings.sources or settings.value(key) is not None
+        assert key in settings.sources
+        settings.value(key)
+    assert 0 <= settings.limit <= MOST_OBSERVATIONS
     assert 50 <= settings.timeout_ms <= 60_000
+    assert settings.scope in ("all", "parent", "self")
+    assert os.path.isabs(settings.data_dir)
     assert all("\n" not in warning.message for warning in settings.warnings)
-
-
-def configured(home: Path, values: object, **environ: str) -> Configuration:
-    folder = home / ".claude-mem"
-    folder.mkdir(exist_ok=True)
-    (folder / "settings.json").write_text(json.dumps(values))
-    return Configuration({"HOME": str(home), **environ})
-
-
-def ask(configuration: Configuration, **env: str) -> Any:
-    return configuration.snapshot(Question(cwd="/", env=env))
-
-
-LIMIT = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
-TYPES = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
-
-
-def test_the_stronger_source_wins(tmp_path: Path) -> None:
-    configuration = configured(tmp_path, {LIMIT: 3}, **{LIMIT: "4"})
-    assert ask(configuration, **{LIMIT: "5"}).limit == 5
-    assert ask(configuration).limit == 4
-    assert ask(configured(tmp_path, {LIMIT: 3})).limit == 3
-    assert ask(configured(tmp_path, {"env": {LIMIT: 6}})).limit == 6
-    assert ask(configured(tmp_path, {})).limit == 50
-    asked = Question(cwd="/", limit=2, env={LIMIT: "5"})
-    assert configuration.snapshot(asked).limit == 2
-
-
-def test_our_own_limit_wins_over_claude_mems(tmp_path: Path) -> None:
-    settings = ask(configured(tmp_path, {LIMIT: 0, "CLAUDE_MEM_DAEMON_OBSERVATIONS": 9}))
-    assert settings.limit == 9
+    assert all(warning.key or warning.path for warning in settings.warnings)
+    assert again.warnings == settings.warnings
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [("", None), ([], ()), (",", ()), ("*", ("*",)), ("A, b ,,a", ("a", "b"))],
+    [("", None), ("  ", None), ([], ()), (",", ()), ("*", ("*",)), ("A, b ,,a", ("a", "b"))],
 )
 def test_what_an_empty_list_means(
     tmp_path: Path, given: object, expected: tuple[str, ...] | None
 ) -> None:
-    settings = ask(configured(tmp_path, {TYPES: given}))
+    home = Home(tmp_path)
+    home.write({TYPES: given})
+    settings = home.ask()
+    assert settings.warnings == ()
     if expected is None:
         assert settings.types == tuple(item.id for item in settings.mode.types)
         assert settings.sources[TYPES].origin == "mode"
@@ -114,100 +113,44 @@ def test_what_an_empty_list_means(
         assert settings.types_restricted is (expected != ("*",))
 
 
-def test_a_mode_without_concepts_restricts_none(tmp_path: Path) -> None:
-    modes = tmp_path / "modes"
-    modes.mkdir()
-    (modes / "free.json").write_text(
-        '{"observation_types": [{"id": "note"}], "observation_concepts": []}'
-    )
-    settings = ask(
-        configured(tmp_path, {"CLAUDE_MEM_MODE": "free"}), CLAUDE_MEM_MODES_DIR=str(modes)
-    )
-    assert settings.types == ("note",)
-    assert settings.concepts_restricted is False
-
-
-def test_a_variant_inherits_from_its_parent(tmp_path: Path) -> None:
-    modes = tmp_path / ".claude-mem" / "modes"
-    modes.mkdir(parents=True)
-    (modes / "law.json").write_text('{"name": "Law", "observation_types": [{"id": "case"}]}')
-    (modes / "law--ja.json").write_text('{"name": "Hou"}')
-    settings = ask(configured(tmp_path, {"CLAUDE_MEM_MODE": "law--ja"}))
-    assert (settings.mode.name, settings.types) == ("Hou", ("case",))
-
-
 def test_a_value_gone_wrong_keeps_the_last_good_one(tmp_path: Path) -> None:
-    configuration = configured(tmp_path, {LIMIT: 7})
-    assert ask(configuration).limit == 7
-    (tmp_path / ".claude-mem" / "settings.json").write_text(json.dumps({LIMIT: "nonsense"}))
-    settings = ask(configuration)
-    assert settings.limit == 7
-    assert "last good value" in settings.warnings[0].message
-
-
-@pytest.mark.parametrize("kind", ["folder", "fifo", "huge", "loop"])
-def test_what_is_no_settings_file_holds_nobody_up(tmp_path: Path, kind: str) -> None:
-    folder = tmp_path / ".claude-mem"
-    folder.mkdir()
-    path = folder / "settings.json"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "huge":
-        path.write_bytes(b" " * (2 << 20))
-    else:
-        path.symlink_to(path)
-    settings = Configuration({"HOME": str(tmp_path)}).snapshot(Question(cwd="/"))
-    assert settings.limit == 50
-    assert [warning.code for warning in settings.warnings] == ["settings_rejected"]
-
-
-def test_the_data_dir_is_absolute_or_ignored(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "data"
-    elsewhere.mkdir()
-    (elsewhere / "settings.json").write_text(json.dumps({LIMIT: 8}))
-    configuration = configured(tmp_path, {DATA_DIR: "~/data"})
-    settings = ask(configuration)
-    assert (settings.data_dir, settings.limit) == (str(elsewhere), 8)
-    relative = ask(configuration, **{DATA_DIR: "x/y"})
-    assert relative.data_dir == str(elsewhere)
-    assert any(warning.key == DATA_DIR for warning in relative.warnings)
+    home = Home(tmp_path)
+    home.write({LIMIT: 7})
+    assert home.ask().limit == 7
+    for wrong in ("nonsense", None, -1):
+        home.write({LIMIT: wrong})
+        assert home.ask().limit == 7
+        assert "last good value 7" in home.ask().warnings[0].message
+    home.write({})
+    home.write({LIMIT: "nonsense"})
+    assert home.ask().limit == 7, "what nobody saw between never was in force"
+    home.write({})
+    home.ask()
+    home.write({LIMIT: "nonsense"})
+    assert home.ask().limit == 50
 
 
 @pytest.mark.parametrize(
-    ("path", "patterns", "hit"),
+    ("written", "meant"),
     [
-        ("/h/secret/app", ("/h/secret/**",), True),
-        ("/h/secret", ("/h/secret/**",), True),
-        ("/h/secrets", ("/h/secret/**",), False),
-        ("/w/foo-scratch", ("*-scratch",), True),
-        ("/w/foo-scratch/src", ("*-scratch",), True),
-        ("/w/foo-scratchy", ("*-scratch",), False),
-        ("/w/a/b", ("/w/*",), True),
-        ("/w/a/b", ("/w/?",), True),
-        ("/x/w/a", ("/w/*",), False),
-        ("/w/a.b", ("/w/a?b",), True),
-        ("/w/axb", ("/w/a.b",), False),
-        ("/any/where/node", ("/**/node",), True),
-        ("/w/app", (), False),
+        ("CLAUDE_MEM_DAEMON_ALIAS", "CLAUDE_MEM_DAEMON_ALIASES"),
+        ("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPE", TYPES),
+        ("CLAUDE_MEM_CONTEXT_OBSERVATION", LIMIT),
+        ("CLAUDE_MEM_EXCLUDE_PROJECTS", "CLAUDE_MEM_EXCLUDED_PROJECTS"),
+        ("CLAUDE_MEM_DATADIR", DATA_DIR),
+        ("claude_mem_mode", "CLAUDE_MEM_MODE"),
+        ("CLAUDE_MEM_TELEGRAM_BOT_TOKEN", None),
+        ("CLAUDE_MEM_SOMETHING_OF_NEXT_YEAR", None),
+        ("PATH", None),
+        ("", None),
     ],
 )
-def test_exclusion_globs(path: str, patterns: tuple[str, ...], hit: bool) -> None:
-    assert excluded(path, patterns) is hit
+def test_a_slip_of_the_pen_has_a_suggestion(written: str, meant: str | None) -> None:
+    assert suggest(written) == meant
 
 
-@given(st.text(max_size=30), st.lists(st.text(min_size=1, max_size=15), max_size=4))
-def test_no_pattern_is_too_odd(path: str, patterns: list[str]) -> None:
-    assert excluded("/" + path, tuple(patterns)) in (True, False)
-
-
-@given(st.text(min_size=1).filter(lambda name: not set(name) & set("/*?~")))
-def test_a_name_excludes_the_folder_of_that_name(name: str) -> None:
-    assert excluded(f"/w/{name}/src", (name,))
-
-
-def test_a_misspelt_key_has_a_suggestion() -> None:
-    assert suggest("CLAUDE_MEM_DAEMON_ALIAS") == "CLAUDE_MEM_DAEMON_ALIASES"
-    assert suggest("CLAUDE_MEM_DAEMON_ALIASES") is None
-    assert suggest("CLAUDE_MEM_TELEGRAM_BOT_TOKEN") is None
+def test_no_key_that_means_something_is_called_a_slip() -> None:
+    assert {
+        name: suggest(name) for name in (*KEYS, DATA_DIR, *CLAUDE_MEM_ONLY) if suggest(name)
+    } == {}
+    assert not CLAUDE_MEM_ONLY & {*KEYS, DATA_DIR}

@@ -132,10 +132,12 @@ class Configuration:
     def state(self) -> ConfigurationState:
         """One look at the settings, for `status`."""
         settings = self.snapshot(Question(cwd=None))
-        file = self._file(settings.settings_path).glance()
+        # The snapshot has just looked at both files; no need to do so again.
+        keeper = self._file(settings.settings_path)
+        file = keeper.last or keeper.glance()
         rejected = file.rejected
-        if rejected is None and settings.settings_path != self._at_home.path:
-            decider = self._data_dir({}).decided_by
+        if rejected is None and settings.sources[DATA_DIR].origin in ("settings", "default"):
+            decider = self._at_home.last
             rejected = decider.rejected if decider is not None else None
         return ConfigurationState(
             path=settings.settings_path,

@@ -55,6 +55,11 @@ class SettingsFile:
         self._state: FileState | None = None
         self._digest: bytes | None = None
 
+    @property
+    def last(self) -> FileState | None:
+        """The state at the last look, whoever had it; None before the first."""
+        return self._state
+
     def glance(self) -> FileState:
         """The state now, for one stat; the file is read only where that shows a change."""
         known = self._state
