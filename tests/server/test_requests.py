@@ -168,7 +168,7 @@ def test_head_and_options_are_as_http_has_them(shared_daemon: Daemon) -> None:
     "path", ["/healthz", "/nowhere", "/v1/status", "/api/context/inject?cwd=/"]
 )
 def test_every_answer_says_which_daemon_it_is_from(shared_daemon: Daemon, path: str) -> None:
-    """Case old-shared_daemon-after-upgrade."""
+    """Case old-daemon-after-upgrade."""
     reply = shared_daemon.get(path)
     assert reply.headers["claudemem-daemon-version"] == __version__
     assert reply.headers["claudemem-daemon-protocol"] == str(PROTOCOL)

@@ -60,6 +60,9 @@ class Daemon:
         self._started_at = time.time()
         self._healed = 0
         self._said: str | None = None
+        """The last complaint about healing; it is tried every second and said once."""
+        self._guard: Guard | None = None
+        self._listening_anew: asyncio.Future[None] | None = None
         self._notifier = Notifier(environ)
         self._stop = asyncio.Event()
         self._metrics = Metrics()
@@ -196,7 +199,8 @@ class Daemon:
             asyncio.get_running_loop().call_later(HEAL_AGAIN, self._heal)
         else:
             self._said = None
-            self._guard.arm()
+            if self._guard is not None:
+                self._guard.arm()
             # Something may have gone again before the folder was watched.
             asyncio.get_running_loop().call_later(HEAL_AGAIN, self._heal)
 
@@ -206,7 +210,7 @@ class Daemon:
         self._listening = bind(path)
         self._healed += 1
         self._log.line(f"{path} was gone and is there again")
-        self._listen_task = asyncio.ensure_future(self._serving.listen(self._listening))
+        self._listening_anew = asyncio.ensure_future(self._serving.listen(self._listening))
 
     def _keep_alive(self) -> None:
         seconds = self._notifier.keep_alive
