@@ -12,6 +12,7 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.warning import AnswerWarning
+from tests.support.daemon import eventually
 
 LIMIT = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
 OWN_LIMIT = "CLAUDE_MEM_DAEMON_OBSERVATIONS"
@@ -57,6 +58,17 @@ class Home:
     def ask(self, env: Mapping[str, str] | None = None, **asked: Any) -> Settings:
         """The settings of a question with that environment and those overrides."""
         return self.configuration.snapshot(Question(cwd="/", env=env or {}, **asked))
+
+    def settled(self, env: Mapping[str, str] | None = None) -> Settings:
+        """The settings, once nothing was changed so shortly before that it is looked at again."""
+
+        def calm() -> Settings | None:
+            settings = self.ask(env)
+            return settings if not any(one.racy for one in settings.evidence) else None
+
+        settings = eventually(calm, "the files are older than a clock tick")
+        assert settings is not None
+        return settings
 
     def named(self, key: str) -> list[AnswerWarning]:
         """The warnings about one key."""

@@ -244,9 +244,13 @@ def test_equal_size_and_times_are_noticed_by_a_reload(
     home.write({LIMIT: 3})
     frozen = Evidence(str(home.file), (1, 1, 1, 1, 1, 1))
     monkeypatch.setattr("claudemem_daemon.settings.lastgood.look", lambda _path: frozen)
-    assert home.ask().limit == 3
+    monkeypatch.setattr("claudemem_daemon.settings.configuration.unchanged", lambda _: True)
+    old = home.ask()
+    assert old.limit == 3
     home.write({LIMIT: 4})
+    assert home.configuration.current(old)
     assert home.configuration.reload().revision == 2
+    assert not home.configuration.current(old), "kept answers fall by the revision"
     assert home.ask().limit == 4
     assert home.configuration.reload().revision == 2, "the same content is no change"
 
@@ -254,10 +258,23 @@ def test_equal_size_and_times_are_noticed_by_a_reload(
 def test_a_mode_file_that_comes_later_is_in_the_next_snapshot(home: Home) -> None:
     """Case hot-reload-not-applied, for the mode."""
     home.write({MODE: "legal"})
-    assert home.ask().mode.id == "code"
+    old = home.settled()
+    assert old.mode.id == "code"
     home.mode("legal", LEGAL)
-    assert home.ask().mode.name == "Legal"
+    assert not home.configuration.current(old)
+    assert home.settled().mode.name == "Legal"
     home.mode("legal", LEGAL | {"name": "Law"})
+    assert home.ask().mode.name == "Law"
+
+
+def test_a_reload_reads_the_mode_again_as_well(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.mode("legal", LEGAL)
+    home.write({MODE: "legal"})
+    home.settled()
+    monkeypatch.setattr("claudemem_daemon.settings.configuration.unchanged", lambda _: True)
+    home.mode("legal", LEGAL | {"name": "Law"})
+    assert home.ask().mode.name == "Legal"
+    home.configuration.reload()
     assert home.ask().mode.name == "Law"
 
 
@@ -497,11 +514,7 @@ def test_an_unchanged_file_costs_one_stat_and_no_read(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.write({LIMIT: 3})
-    old = os.stat(home.file).st_mtime_ns - 10**9
-    os.utime(home.file, ns=(old, old))
-    settings = home.ask()
-    while any(one.racy for one in settings.evidence):
-        settings = home.ask()
+    settings = home.settled()
     looked: list[str] = []
     stat = os.stat
 

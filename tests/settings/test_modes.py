@@ -60,11 +60,20 @@ def test_no_id_reaches_a_file_outside_the_modes_folders(home: Home) -> None:
     """Case mode-file-missing: no path traversal."""
     home.mode("x", mode("X", "x"))
     (home.folder / "outside.json").write_text('{"observation_types": [{"id": "stolen"}]}')
-    for wanted in ("../outside", str(home.folder / "outside"), "x/../../outside"):
+    home.mode("..", mode("Dots", "stolen"))
+    home.mode(".hidden", mode("Hidden", "stolen"))
+    looked = {one.path for one in home.ask().evidence}
+    for wanted in (
+        "../outside",
+        str(home.folder / "outside"),
+        "x/../../outside",
+        "..",
+        ".hidden",
+    ):
         home.write({MODE: wanted})
         settings = home.ask()
         assert settings.mode == CODE
-        assert not any("outside" in one.path for one in settings.evidence)
+        assert {one.path for one in settings.evidence} == looked
 
 
 @pytest.mark.parametrize(
@@ -92,12 +101,14 @@ def test_places_outrank_each_other_in_the_promised_order(home: Home) -> None:
     ]
     home.write({MODE: "law"})
     assert home.ask().mode == CODE
+    env = {MODES_DIR: "~/own"}
     for number, place in enumerate(places):
+        home.settled(env)
         place.mkdir(parents=True)
         (place / "law.json").write_text(
             f'{{"name": "{number}", "observation_types": [{{"id": "t{number}"}}]}}'
         )
-        settings = home.ask({MODES_DIR: "~/own"})
+        settings = home.ask(env)
         assert settings.mode.name == str(number), place
         assert settings.mode.path == str(place / "law.json")
 

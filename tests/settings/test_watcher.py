@@ -253,6 +253,20 @@ def test_an_event_of_the_folder_alone_is_enough(home: Watched) -> None:
     assert home.changes == 1
 
 
+def test_an_event_of_the_folder_by_its_real_name_is_enough(tmp_path: Path) -> None:
+    """Case fsevents-duplicates, where the data dir is a link."""
+    real = tmp_path / "data"
+    real.mkdir()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".claude-mem").symlink_to(real)
+    home = Watched(tmp_path / "home")
+    home.write({LIMIT: 3})
+    home.limit()
+    home.write({LIMIT: 4})
+    home.feed(DirModifiedEvent(str(real)))
+    assert home.changes == 1
+
+
 class Silent(EventEmitter):
     """A file system that says nothing."""
 
@@ -272,6 +286,21 @@ def test_without_events_every_request_looks(tmp_path: Path) -> None:
         home.write({LIMIT: 5})
         assert home.limit() == 5
         assert home.changes == 0
+    finally:
+        home.watcher.stop()
+
+
+def test_one_event_is_enough_to_follow_the_data_dir(tmp_path: Path) -> None:
+    """Where a save is one event, the folder that it names is watched after it."""
+    home = Watched(tmp_path, lambda: BaseObserver(Silent))
+    other = tmp_path / "other"
+    other.mkdir()
+    home.write({LIMIT: 3})
+    home.watcher.start()
+    try:
+        home.write({DATA_DIR: str(other)})
+        home.feed(FileModifiedEvent(str(home.file)))
+        assert str(other) in {folder for folder, _, _ in home.watcher._watches}
     finally:
         home.watcher.stop()
 
@@ -387,9 +416,8 @@ def test_the_watch_follows_the_data_dir(home: Watched) -> None:
     home.limit()
     home.watcher.start()
     home.write({DATA_DIR: str(other)})
+    # Asked before the watcher tells of it, the new folder is watched when it does.
     home.noticed()
-    eventually(lambda: str(other) in home.watcher.describe().folders, "the new folder is watched")
-    home.changed.clear()
     (other / "settings.json").write_text(json.dumps({LIMIT: 8}))
     home.noticed()
     home.write({})

@@ -55,7 +55,6 @@ ASKED_FOR: Final = tuple(
 """On Linux an edit in place ends with a close, which is told by itself; to ask for modifications as
 well would wake us with every write to a store's WAL in the same folder."""
 
-
 TRY_AGAIN: Final = 60.0
 """Seconds after which a refused watch is asked for again, when somebody looks at the status."""
 
@@ -149,7 +148,8 @@ class SettingsWatcher:
         by_content = any(path in aim.files for path in paths)
         if not by_content and not any(path in aim.around for path in paths):
             return
-        # First, or what is written into a new folder before it is watched would be missed.
+        # First, or what is written into a new folder before it is watched would be missed. Asking
+        # where the settings are takes a new data dir in as well.
         self._armed(self._arm)
         # Stores are written in that folder all day; a stat is enough for what is no event of the
         # file itself.
@@ -161,8 +161,6 @@ class SettingsWatcher:
             self._revision = revision
             self._reloads += changed
         if changed:
-            # The new content may name another data dir.
-            self._armed(self._arm)
             self._on_change()
 
     def _armed(self, work: Callable[[], None]) -> None:
