@@ -7,12 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import claudemem_daemon
 from tests.support.daemon import Daemon, eventually, run_to_end
+from tests.support.stores import add_observation, make_store
 
 
 def lock_holder(daemon: Daemon) -> str:
@@ -167,3 +170,34 @@ def test_no_wake_ups_while_nothing_is_asked(daemon: Daemon) -> None:
         return switches() - before <= 1
 
     eventually(quiet, "a second passes without a wake-up")
+
+
+def test_a_stop_under_load_is_clean(home: Path) -> None:
+    """Every client gets a whole answer or finds nobody; the exit code is that of a clean stop."""
+    store = make_store(home / ".claude-mem" / "claude-mem.db")
+    for number in range(100):
+        add_observation(store, project="p", title=f"row-{number}", narrative="x" * 500)
+    with Daemon(home) as daemon:
+        done = threading.Event()
+
+        def ask(client: int) -> int:
+            answered = 0
+            while not done.is_set():
+                body = {"projects": ["p"], "limit": (client * 13 + answered) % 90 + 1}
+                try:
+                    reply = daemon.post("/v1/query", body)
+                except OSError:
+                    return answered
+                assert reply.status == 200
+                assert len(reply.json()["observations"]) == body["limit"]
+                answered += 1
+            return answered
+
+        with ThreadPoolExecutor(6) as clients:
+            asking = [clients.submit(ask, client) for client in range(6)]
+            eventually(lambda: daemon.get("/v1/status").json()["requests"]["total"] > 50, "load")
+            assert daemon.stop() == 0
+            done.set()
+            assert sum(one.result() for one in asking) > 0
+        assert "failed" not in daemon.errors()
+        assert "Traceback" not in daemon.errors()
