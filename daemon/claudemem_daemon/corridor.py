@@ -60,8 +60,9 @@ class Way:
 
     @property
     def evidence(self) -> tuple[AnyEvidence, ...]:
+        """What repository and stores were read from; `Configuration.current` knows the settings'."""
         repository = self.repository.evidence if self.repository is not None else ()
-        return (*self.settings.evidence, *repository, *self.located.evidence)
+        return (*repository, *self.located.evidence)
 
 
 @dataclass(frozen=True, slots=True)
