@@ -141,7 +141,7 @@ def footer(rows: int, read: int, work: int, look: Look) -> Lines:
         if settings.show_savings_percent:
             parts.append(f"{100 * (work - read) // work}% fewer tokens than the work took")
     how = f"A row in full: get_observations([id]) or {style.command('claudemem-daemon query')}."
-    figures = f" {rows:,} rows: {', '.join(parts)}." if parts else ""
+    figures = f" {rows:,} row{'' if rows == 1 else 's'}: {', '.join(parts)}." if parts else ""
     return (style.aside(how + figures),)
 
 
