@@ -49,6 +49,9 @@ MAX_STDIN = 32 << 20
 SMALL_STDIN = 64 << 10
 MAX_ANSWER = 8 << 20
 MAX_LOG = 64 << 10
+MAX_ENVIRONMENT = 24 << 10
+MAX_FIELD = 8 << 10
+"""Bytes of one field that still go along with a standard input of more than SMALL_STDIN."""
 
 FORWARDED = (
     "CLAUDECODE",
@@ -63,15 +66,16 @@ FORWARDED = (
 )
 """Besides `CLAUDE_MEM_*`: what tells who calls and where."""
 
-DROPPED = ("prompt", "tool_input", "tool_response", "tool_output", "attachments", "initialPrompt")
-"""Fields that can be huge and that no answer depends on."""
+TIMEOUT = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
+DATA_DIR = "CLAUDE_MEM_DATA_DIR"
+PROMPT_CONTEXT = "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT"
 
 
 def home_dir(environ: Mapping[str, str]) -> str:
     """HOME, or the password database's word for a process without one."""
     home = environ.get("HOME")
     if home and home.startswith("/"):
-        return home
+        return home.rstrip("/") or "/"
     import pwd
 
     try:
@@ -87,7 +91,7 @@ def state_dir(environ: Mapping[str, str]) -> str:
     if given:
         moved = _expand(given, environ)
         if moved.startswith("/"):
-            return moved
+            return moved.rstrip("/") or "/"
     return home_dir(environ) + "/.claude-mem/daemon"
 
 
@@ -143,18 +147,23 @@ class _NothingToPrint(Exception):
 
 
 def _serve(platform: str, environ: Mapping[str, str], started: float) -> None:
-    timeout = _timeout_ms(environ) / 1000
-    until = started + timeout
+    timeout = DEFAULT_TIMEOUT_MS / 1000
 
     def give_up(_number: int, _frame: object) -> None:
         _log(environ, platform, "deadline", f"{timeout:g} s")
         os._exit(0)
 
     # A signal and not a socket timeout: it also ends a read of standard input, a blocked write,
-    # and a server that sends one byte a second.
+    # and a server that sends one byte a second. Whoever started us may have blocked it.
     _signal.signal(_signal.SIGALRM, give_up)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
+    # Twice: looking up how long we may take can take long itself.
+    _signal.setitimer(_signal.ITIMER_REAL, timeout)
+    timeout = _timeout_ms(environ) / 1000
+    until = started + timeout
     _signal.setitimer(_signal.ITIMER_REAL, max(0.001, until - time.monotonic()))
     try:
+        _need_output()
         body = _read_stdin()
         answer: bytes | None
         try:
@@ -163,11 +172,21 @@ def _serve(platform: str, environ: Mapping[str, str], started: float) -> None:
             if missing.reason != "no_daemon":
                 raise
             _log(environ, platform, "no_daemon", missing.detail)
+            if _news_alone(body, environ):
+                return
             answer = _in_process(platform, body, environ, until)
         if answer:
             _print(answer)
     except _NothingToPrint as missing:
         _log(environ, platform, missing.reason, missing.detail)
+
+
+def _need_output() -> None:
+    """Where standard output is closed, the next file that is opened would take its place."""
+    try:
+        os.fstat(1)
+    except OSError:
+        raise _NothingToPrint("output", "closed") from None
 
 
 def _read_stdin() -> bytes:
@@ -191,7 +210,18 @@ def _read_stdin() -> bytes:
         raise _NothingToPrint("stdin", "too large and no JSON object")
     import json
 
-    return json.dumps({k: v for k, v in parsed.items() if k not in DROPPED}).encode()
+    return json.dumps({k: v for k, v in map(_shortened, parsed.items()) if v is not None}).encode()
+
+
+def _shortened(field: tuple[str, Any]) -> tuple[str, Any]:
+    """A field as it is if it is small; of a long text its beginning, of anything else None. The
+    texts of prompts and tools are long, and no answer depends on what they say at their end."""
+    import json
+
+    name, value = field
+    if isinstance(value, str):
+        return name, value if len(value) <= MAX_FIELD else value[:256]
+    return name, value if len(json.dumps(value)) <= MAX_FIELD else None
 
 
 def _ask(platform: str, body: bytes, environ: Mapping[str, str]) -> bytes:
@@ -209,10 +239,10 @@ def _ask(platform: str, body: bytes, environ: Mapping[str, str]) -> bytes:
     ]
     size = 0
     for name, value in environ.items():
-        if name.startswith("CLAUDE_MEM_") or name in FORWARDED:
+        if (name.startswith("CLAUDE_MEM_") and name.isidentifier()) or name in FORWARDED:
             line = f"Claudemem-Env: {name}={_quote(value)}"
-            size += len(line)
-            if size < 24 << 10:
+            if size + len(line) <= MAX_ENVIRONMENT:
+                size += len(line)
                 head.append(line)
     request = "\r\n".join([*head, "", ""]).encode("ascii", "replace") + body
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -283,6 +313,18 @@ def _receive(connection: _socket.socket) -> bytes:
     return body.strip()
 
 
+def _news_alone(body: bytes, environ: Mapping[str, str]) -> bool:
+    """Whether only news would count, as at every prompt but for a setting; without a daemon nobody
+    knows what is new, and to find that out would cost each prompt a quarter of a second."""
+    call = _json_object(body)
+    if call is None or "prompt" not in call:
+        return False
+    given = environ.get(PROMPT_CONTEXT)
+    if given:
+        return given == "delta"
+    return PROMPT_CONTEXT.encode() not in _settings(environ)
+
+
 def _in_process(
     platform: str, body: bytes, environ: Mapping[str, str], until: float
 ) -> bytes | None:
@@ -294,6 +336,9 @@ def _in_process(
         import site
 
         site.main()
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        if folder not in sys.path:
+            sys.path.append(folder)
     result: list[bytes] = []
     done = _thread.allocate_lock()
     done.acquire()
@@ -382,27 +427,52 @@ def _expand(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _timeout_ms(environ: Mapping[str, str]) -> int:
-    """The deadline; settings.json is parsed only where it speaks of one."""
-    name = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
-    value: object = environ.get(name)
+    """The deadline; settings.json is parsed only where it speaks of one. What is no number from 50
+    on is the default, and more than a minute is a minute, as everywhere."""
+    value: object = environ.get(TIMEOUT)
     if not value:
-        folder = environ.get("CLAUDE_MEM_DATA_DIR") or "~/.claude-mem"
-        try:
-            with open(_expand(folder, environ) + "/settings.json", "rb", buffering=0) as file:
-                data = file.read(1 << 20)
-        except (OSError, ValueError):
-            data = b""
-        if name.encode() in data:
-            settings = _json_object(data) or {}
-            nested = settings.get("env")
-            value = settings.get(name)
-            if value is None and isinstance(nested, dict):
-                value = nested.get(name)
-    try:
-        wanted = int(str(value).strip())
-    except ValueError:
+        data = _settings(environ)
+        value = _value(data, TIMEOUT) if TIMEOUT.encode() in data else None
+    digits = "" if isinstance(value, bool) else str(value).strip()
+    if not (digits.isascii() and digits.isdigit()):
         return DEFAULT_TIMEOUT_MS
-    return wanted if 50 <= wanted <= 60_000 else DEFAULT_TIMEOUT_MS
+    wanted = int(digits[:9])
+    return min(wanted, 60_000) if wanted >= 50 else DEFAULT_TIMEOUT_MS
+
+
+def _settings(environ: Mapping[str, str]) -> bytes:
+    """The settings.json that counts for this environment, as it is; empty where there is none."""
+    usual = home_dir(environ) + "/.claude-mem"
+    given = _expand(environ.get(DATA_DIR) or "", environ)
+    if given.startswith("/"):
+        return _content(given + "/settings.json")
+    data = _content(usual + "/settings.json")
+    if DATA_DIR.encode() in data:
+        moved = _value(data, DATA_DIR)
+        folder = _expand(moved, environ) if isinstance(moved, str) else ""
+        if folder.startswith("/") and folder.rstrip("/") != usual:
+            return _content(folder + "/settings.json")
+    return data
+
+
+def _value(data: bytes, name: str) -> object:
+    """One key of a settings.json, flat or below a top-level `env`."""
+    settings = _json_object(data) or {}
+    nested = settings.get("env")
+    below = nested.get(name) if isinstance(nested, dict) else None
+    return settings.get(name, below)
+
+
+def _content(path: str) -> bytes:
+    """The beginning of a file, and nothing of a FIFO that nobody writes to."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return os.read(file, 1 << 20)
+        finally:
+            os.close(file)
+    except (OSError, ValueError):
+        return b""
 
 
 def _refuse_platform(argv: list[str], environ: Mapping[str, str]) -> None:
@@ -421,21 +491,35 @@ def _log(environ: Mapping[str, str], platform: str, reason: str, detail: str) ->
     """One line in `hook.log`: seconds since 1970, platform, reason, detail. Never fails."""
     try:
         folder = state_dir(environ)
-        if not private_dir(folder):
+        if not private_dir(folder) and not _made(folder):
             return
         clean = "".join(c if c.isprintable() else "?" for c in detail)[:200]
         line = f"{int(time.time())}\t{platform}\t{reason}\t{clean}\n".encode("utf-8", "replace")
-        path = folder + "/hook.log"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-        file = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.open(folder + "/hook.log", flags | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(file).st_size > MAX_LOG:
+            size = os.fstat(file).st_size
+            if size + len(line) > MAX_LOG:
+                # The newer half stays, from a whole line on.
+                kept = os.pread(file, MAX_LOG // 2, max(0, size - MAX_LOG // 2))
                 os.ftruncate(file, 0)
+                line = kept[kept.find(b"\n") + 1 :] + line
             os.write(file, line)
         finally:
             os.close(file)
     except (OSError, ValueError):
         return
+
+
+def _made(folder: str) -> bool:
+    """Make the state folder where no daemon has run yet; its parent too, but never a home."""
+    try:
+        if not os.path.isdir(os.path.dirname(folder)):
+            os.mkdir(os.path.dirname(folder), 0o700)
+        os.mkdir(folder, 0o700)
+    except OSError:
+        return False
+    return private_dir(folder)
 
 
 if __name__ == "__main__":

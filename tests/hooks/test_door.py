@@ -18,6 +18,8 @@ import pytest
 
 import claudemem_daemon
 from claudemem_daemon import hook
+from claudemem_daemon.api import open_corridor
+from claudemem_daemon.question import Question
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command
 
@@ -74,7 +76,8 @@ def server(home: Path, behave: Callable[[socket.socket], None]) -> Iterator[str]
         thread.join(10)
 
 
-def read_request(connection: socket.socket) -> bytes:
+def read_request(connection: socket.socket) -> tuple[bytes, bytes]:
+    """Head and body."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(65536)
@@ -82,7 +85,7 @@ def read_request(connection: socket.socket) -> bytes:
     length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
     while len(body) < length:
         body += connection.recv(65536)
-    return head
+    return head, body
 
 
 def answering(body: bytes, *, length: int | None = None, status: str = "200 OK") -> bytes:
@@ -310,32 +313,164 @@ def test_a_reader_that_left_is_survived(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_the_log_is_capped(tmp_path: Path) -> None:
+def test_the_log_is_capped_and_keeps_the_newest(tmp_path: Path) -> None:
     folder = tmp_path / ".claude-mem" / "daemon"
     folder.mkdir(parents=True, mode=0o700)
-    (folder / "hook.log").write_text("x" * (hook.MAX_LOG + 1))
+    lines = [f"{number}\tcodex\tbroken\t{'x' * 80}" for number in range(1000)]
+    (folder / "hook.log").write_text("\n".join(lines) + "\n")
     run_hook(tmp_path, CALL, "nobody")
-    assert (folder / "hook.log").stat().st_size < 200
+    assert (folder / "hook.log").stat().st_size <= hook.MAX_LOG
+    kept = (folder / "hook.log").read_text().splitlines()
+    assert kept[-1].split("\t")[2:] == ["platform", "nobody"]
+    assert kept[:-1] == lines[1000 - len(kept) + 1 :]
+    assert len(kept) > 100
 
 
-def test_a_large_prompt_goes_without_its_text(tmp_path: Path) -> None:
-    heads: list[bytes] = []
+def test_the_log_says_why_even_where_no_daemon_ever_ran(tmp_path: Path) -> None:
+    run_hook(tmp_path)
+    assert reasons(tmp_path) == ["no_daemon"]
+    for made in (tmp_path / ".claude-mem", tmp_path / ".claude-mem" / "daemon"):
+        assert made.stat().st_mode & 0o777 == 0o700
+    nowhere = tmp_path / "nowhere"
+    assert run_hook(nowhere).returncode == 0
+    assert not nowhere.exists()
+
+
+@pytest.mark.parametrize("prepare", ["fifo", "folder", "link"])
+def test_a_log_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path, prepare: str) -> None:
+    folder = tmp_path / ".claude-mem" / "daemon"
+    folder.mkdir(parents=True, mode=0o700)
+    log = folder / "hook.log"
+    if prepare == "fifo":
+        os.mkfifo(log)
+    elif prepare == "folder":
+        log.mkdir()
+    else:
+        log.symlink_to(tmp_path / "target")
+    done = run_hook(tmp_path, b"", CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_signal_that_the_caller_blocks_still_ends_it(tmp_path: Path) -> None:
+    """A mask is inherited, and the deadline is a signal."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    try:
+        with server(tmp_path, lambda connection: None):
+            done = run_hook(tmp_path, CLAUDE_MEM_DAEMON_TIMEOUT_MS="300")
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    assert (done.returncode, reasons(tmp_path)) == (0, ["deadline"])
+
+
+def test_output_that_nobody_takes_is_given_up(tmp_path: Path) -> None:
+    """A pipe that is full: the write waits, the deadline does not."""
+    body = json.dumps({"x": "y" * 300_000}).encode()
 
     def behave(connection: socket.socket) -> None:
-        heads.append(read_request(connection))
+        read_request(connection)
+        connection.sendall(answering(body))
+
+    with server(tmp_path, behave):
+        process = subprocess.Popen(
+            [*command(), "hook", "raw"],
+            env=clean_environ(tmp_path, CLAUDE_MEM_DAEMON_TIMEOUT_MS="500"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(CALL)
+        process.stdin.close()
+        assert process.wait(15) == 0
+        process.stdout.close()
+    assert reasons(tmp_path) == ["deadline"]
+
+
+def test_settings_that_are_a_pipe_do_not_hold_it(tmp_path: Path) -> None:
+    (tmp_path / ".claude-mem").mkdir()
+    os.mkfifo(tmp_path / ".claude-mem" / "settings.json")
+    done = run_hook(tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("platform", ["claude-code", "copilot-cli", "gemini-cli", "codex"])
+def test_without_a_daemon_a_prompt_waits_for_no_news(tmp_path: Path, platform: str) -> None:
+    """Nobody knows what is new, and finding that out would load half the package each time."""
+    call = json.dumps({"cwd": "/", "session_id": "s", "prompt": "p"}).encode()
+    script = (
+        f"import sys; sys.path.insert(0, {_parent()!r})\n"
+        "from claudemem_daemon import hook\n"
+        f"hook.main([{platform!r}])\n"
+        "sys.stderr.write(' '.join(m for m in sys.modules if m.startswith('claudemem_daemon.')))"
+    )
+    argv = [sys.executable, "-I", "-S", "-c", script]
+    done = subprocess.run(
+        argv, input=call, env=clean_environ(tmp_path), capture_output=True, check=False
+    )
+    assert (done.stdout, done.stderr) == (b"", b"claudemem_daemon.hook")
+
+
+def test_without_a_daemon_a_prompt_gets_all_where_that_is_set(tmp_path: Path) -> None:
+    home, root = tmp_path / "home", tmp_path / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        world = World(home, root, daemon)
+        app = world.repository("app")
+        world.row("app", title="still there")
+        daemon.kill()
+        world.settings(
+            {"CLAUDE_MEM_DAEMON_PROMPT_CONTEXT": "full", "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 20000}
+        )
+        fields = {"session_id": "s", "cwd": str(app), "hook_event_name": "UserPromptSubmit"}
+        done = run_hook(home, json.dumps({**fields, "prompt": "p"}).encode())
+    assert b"still there" in done.stdout
+
+
+def test_the_script_answers_in_process_too(tmp_path: Path) -> None:
+    """`-S` hides the libraries until they are needed."""
+    home, root = tmp_path / "home", tmp_path / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        world = World(home, root, daemon)
+        app = world.repository("app")
+        world.row("app", title="still there")
+    call = json.dumps({"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"})
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", hook.__file__, "claude-code"],
+        input=call.encode(),
+        env=clean_environ(home, CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000"),
+        capture_output=True,
+        check=False,
+    )
+    assert b"still there" in done.stdout
+
+
+def test_of_a_large_prompt_only_the_beginning_goes_along(tmp_path: Path) -> None:
+    """It still tells that there was a prompt, and whether a person wrote it."""
+    bodies: list[bytes] = []
+
+    def behave(connection: socket.socket) -> None:
+        bodies.append(read_request(connection)[1])
         connection.sendall(answering(b"{}"))
 
-    call = json.dumps({"cwd": "/", "prompt": "p" * 1_000_000}).encode()
+    fields = {"cwd": "/", "attachments": ["x" * 100_000], "roots": ["/"], "n": 5}
+    call = json.dumps({**fields, "prompt": "<task-notification>" + "漢" * 300_000}).encode()
     with server(tmp_path, behave):
         assert run_hook(tmp_path, call).stdout == b"{}\n"
-    assert b"Content-Length: 12\r\n" in heads[0] + b"\r\n"
+    sent = json.loads(bodies[0])
+    assert sent.pop("prompt").startswith("<task-notification>漢")
+    assert sent == {"cwd": "/", "roots": ["/"], "n": 5}
+    assert len(bodies[0]) < 10_000
 
 
 def test_the_callers_settings_go_along(tmp_path: Path) -> None:
     heads: list[bytes] = []
 
     def behave(connection: socket.socket) -> None:
-        heads.append(read_request(connection))
+        heads.append(read_request(connection)[0])
         connection.sendall(answering(b"{}"))
 
     with server(tmp_path, behave):
@@ -392,3 +527,57 @@ def test_the_deadline_of_the_settings_file_counts(tmp_path: Path) -> None:
         run_hook(tmp_path)
     # Not a measure of speed: without the setting it would be the default.
     assert time.monotonic() - began < hook.DEFAULT_TIMEOUT_MS / 1000
+
+
+@pytest.mark.parametrize(
+    ("environ", "settings", "expected"),
+    [
+        ({}, {}, 1500),
+        ({}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": "200"}, 200),
+        ({}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": 99_999}, 60_000),
+        ({}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": "1e3"}, 1500),
+        ({}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": 49}, 1500),
+        ({}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": True}, 1500),
+        ({"CLAUDE_MEM_DAEMON_TIMEOUT_MS": ""}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": "200"}, 200),
+        ({"CLAUDE_MEM_DAEMON_TIMEOUT_MS": "300"}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": "200"}, 300),
+        ({"CLAUDE_MEM_DATA_DIR": "."}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": "200"}, 200),
+    ],
+)
+def test_door_and_daemon_read_the_same_deadline(
+    tmp_path: Path, environ: dict[str, str], settings: dict[str, object], expected: int
+) -> None:
+    folder = tmp_path / ".claude-mem"
+    folder.mkdir()
+    (folder / "settings.json").write_text(json.dumps(settings))
+    seen = {"HOME": str(tmp_path), **environ}
+    with open_corridor(seen) as corridor:
+        asked = Question(cwd="/", env=environ)
+        assert corridor.configuration.snapshot(asked).timeout_ms == expected
+    assert hook._timeout_ms(seen) == expected
+
+
+def test_a_moved_data_dir_is_followed_for_the_deadline(tmp_path: Path) -> None:
+    (tmp_path / ".claude-mem").mkdir()
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "moved" / "settings.json").write_text('{"CLAUDE_MEM_DAEMON_TIMEOUT_MS": 700}')
+    usual = tmp_path / ".claude-mem" / "settings.json"
+    for spelled in ("~/moved", str(tmp_path / "moved")):
+        usual.write_text(json.dumps({"env": {"CLAUDE_MEM_DATA_DIR": spelled}}))
+        assert hook._timeout_ms({"HOME": str(tmp_path)}) == 700
+    assert hook._timeout_ms({"HOME": "/", "CLAUDE_MEM_DATA_DIR": str(tmp_path / "moved")}) == 700
+
+
+def test_places_depend_on_home_alone(tmp_path: Path) -> None:
+    home = str(tmp_path)
+    assert hook.state_dir({"HOME": home + "/"}) == f"{home}/.claude-mem/daemon"
+    assert hook.state_dir({"HOME": home, "CLAUDEMEM_DAEMON_HOME": "x"}) == hook.state_dir(
+        {"HOME": home}
+    )
+    assert hook.state_dir({"HOME": home, "CLAUDEMEM_DAEMON_HOME": "~/s/"}) == f"{home}/s"
+    assert hook.socket_path({"HOME": home, "CLAUDEMEM_DAEMON_SOCKET": "/x.sock"}) == "/x.sock"
+    assert hook.socket_path({"HOME": home, "CLAUDEMEM_DAEMON_SOCKET": "x.sock"}) == (
+        f"{home}/.claude-mem/daemon/daemon.sock"
+    )
+    by_password_file = hook.state_dir({})
+    assert by_password_file == hook.state_dir({"HOME": ""}) == hook.state_dir({"HOME": "relative"})
+    assert by_password_file.startswith("/")

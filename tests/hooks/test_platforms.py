@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.cases.world import World
+from tests.cases.world import World, eventually
 from tests.support.daemon import Daemon, clean_environ, command
+from tests.support.stores import add_observation, make_store
 
 HOOK_EVENT = "hookSpecificOutput"
 
@@ -67,6 +70,9 @@ def call(world: World, **fields: Any) -> dict[str, Any]:
         ("gemini-cli", {"hook_event_name": "BeforeAgent", "prompt": "p"}, HOOK_EVENT),
         ("copilot-cli", {"sessionId": "s", "timestamp": 1, "source": "new"}, "additionalContext"),
         ("copilot-cli", {"sessionId": "s", "timestamp": 1, "prompt": "p"}, "additionalContext"),
+        ("copilot-cli", {"sessionId": "s", "agentName": "explore"}, "additionalContext"),
+        ("copilot-cli", {"hook_event_name": "SessionStart", "source": "new"}, "additionalContext"),
+        ("codex", {"hook_event_name": "SubagentStart", "agent_id": "x"}, HOOK_EVENT),
         (
             "cursor",
             {"hook_event_name": "sessionStart", "cursor_version": "3"},
@@ -130,6 +136,45 @@ def test_an_entry_of_claude_run_by_vs_code_or_copilot_answers_them(world: World)
     assert set(json.loads(hook(world, "claude-code", copilot))) == {"additionalContext"}
 
 
+@pytest.mark.parametrize(
+    ("env", "expected"), [({"COPILOT_CLI": "1"}, "additionalContext"), ({}, HOOK_EVENT)]
+)
+def test_claudes_field_names_with_a_time_are_not_claudes(
+    world: World, env: dict[str, str], expected: str
+) -> None:
+    """Copilot CLI and VS Code write them too when they run Claude's entries."""
+    asked = call(world, hook_event_name="SessionStart", source="startup", timestamp="2026-01-01")
+    assert set(json.loads(hook(world, "claude-code", asked, **env))) == {expected}
+
+
+def test_only_claudes_entry_guesses_who_calls(world: World) -> None:
+    asked = call(world, hook_event_name="SessionStart", cursor_version="3")
+    assert set(json.loads(hook(world, "raw", asked))) == {HOOK_EVENT}
+
+
+@pytest.mark.parametrize(
+    ("fields", "answered"),
+    [
+        ({"session_id": "\ud800"}, True),
+        ({"session_id": "a\0b"}, True),
+        ({"session_id": 5, "agent_id": ["x"]}, True),
+        ({"transcript_path": "/\ud800"}, True),
+        ({"transcript_path": "relative.jsonl"}, True),
+        ({"transcript_path": "/dev/zero"}, True),
+        ({"prompt": "\ud800", "prompt_id": "\udfff"}, True),
+        ({"cwd": "/\ud800"}, False),
+        ({"cwd": "/a\0b"}, False),
+        ({"cwd": "/" + "x/" * 5000}, False),
+    ],
+)
+def test_odd_fields_are_no_error(world: World, fields: dict[str, Any], answered: bool) -> None:
+    asked = call(world, hook_event_name="SessionStart") | fields
+    assert ("of main" in hook(world, "claude-code", asked)) is answered
+    for _ in range(2):
+        hook(world, "claude-code", {**asked, "hook_event_name": "UserPromptSubmit"})
+    assert not (world.data_dir / "daemon" / "hook.log").exists()
+
+
 def prompt(world: World, session: str = "s1", number: int = 0) -> str:
     asked = call(world, session_id=session, hook_event_name="UserPromptSubmit", prompt=f"p{number}")
     printed = hook(world, "claude-code", asked)
@@ -173,6 +218,60 @@ def test_news_may_be_older_than_what_was_told(world: World) -> None:
 def test_a_session_that_was_not_seen_starting_gets_everything_first(world: World) -> None:
     assert "of main" in prompt(world, session="unseen")
     assert prompt(world, session="unseen", number=1) == ""
+
+
+def put_in_place(world: World, fresh: str) -> None:
+    for end in ("-wal", "-shm"):
+        Path(world.store + end).unlink(missing_ok=True)
+    Path(fresh).replace(world.store)
+
+
+def test_a_store_that_began_anew_is_told_anew(world: World, tmp_path: Path) -> None:
+    """Another file in its place, whose ids start from 1 again."""
+    start(world)
+    assert prompt(world) == ""
+    fresh = make_store(tmp_path / "fresh.db")
+    add_observation(fresh, project="app", title="first of the new store")
+    put_in_place(world, fresh)
+    assert "first of the new store" in prompt(world, number=1)
+    assert prompt(world, number=2) == ""
+
+
+def test_a_copy_put_back_is_no_news(world: World, tmp_path: Path) -> None:
+    start(world)
+    copy = str(tmp_path / "copy.db")
+    source, target = sqlite3.connect(world.store), sqlite3.connect(copy)
+    with contextlib.closing(source), contextlib.closing(target):
+        source.backup(target)
+    put_in_place(world, copy)
+    assert prompt(world) == ""
+    world.row("app/app-a", title="after the copy", session="other")
+    assert "after the copy" in prompt(world, number=1)
+
+
+def test_a_deleted_row_makes_no_news_of_the_others(world: World) -> None:
+    last = world.row("app", title="soon gone")
+    start(world)
+    with contextlib.closing(sqlite3.connect(world.store)) as store, store:
+        store.execute("DELETE FROM observations WHERE id = ?", (last,))
+    assert prompt(world) == ""
+    world.row("app", title="next", session="other")
+    assert "next" in prompt(world, number=1)
+
+
+def test_a_store_that_could_not_be_read_is_told_later(world: World) -> None:
+    """It has no mark, so nothing of it counts as told."""
+    path = Path(world.store)
+    good = path.read_bytes()
+    broken = path.with_suffix(".broken")
+    broken.write_bytes(b"x" * 8192)
+    aside = path.with_suffix(".aside")
+    aside.write_bytes(good)
+    put_in_place(world, str(broken))
+    assert "of main" not in start(world)
+    put_in_place(world, str(aside))
+    eventually(lambda: "of main" in prompt(world), within=15)
+    assert prompt(world, number=1) == ""
 
 
 @pytest.mark.parametrize("source", ["resume", "clear", "compact", "fork"])

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
+from claudemem_daemon.hookfiles.splice import splice
 
 BACKUP = ".before-claudemem-daemon"
 
@@ -109,7 +110,7 @@ def _parse(path: str, text: str | None) -> dict[str, Any]:
     if text is None or not text.strip():
         return {}
     try:
-        value = json.loads(text.removeprefix("\ufeff"))
+        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_json)
     except json.JSONDecodeError as error:
         raise SettingsError(
             f"{path} is no JSON (line {error.lineno} column {error.colno}: {error.msg});"
@@ -122,21 +123,27 @@ def _parse(path: str, text: str | None) -> dict[str, Any]:
     return value
 
 
+def _no_json(name: str) -> None:
+    """NaN and Infinity, which Python reads and no assistant does."""
+    raise ValueError(name)
+
+
 def _dump(value: dict[str, Any], before: str | None) -> str:
-    """As the file was written before: its indentation, its script, its last line break."""
-    indent: int | str | None = 2
-    end = "\n"
-    ascii_only = False
-    if before is not None and before.strip():
-        second = next(
-            (line for line in before.splitlines()[1:] if line.strip() not in ("", "}")), ""
-        )
-        lead = second[: len(second) - len(second.lstrip())]
-        indent = lead if lead else (2 if "\n" in before.strip() else None)
-        end = before[len(before.rstrip()) :]
-        ascii_only = before.isascii() and "\\u" in before
-    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-    return text + end
+    """What was written before with the change in it; where that does not go, written anew with the
+    same indentation, script and last line break."""
+    if before is None or not before.strip():
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    mark = "\ufeff" if before.startswith("\ufeff") else ""
+    text = before.removeprefix("\ufeff")
+    second = next((line for line in text.splitlines()[1:] if line.strip() not in ("", "}")), "")
+    lead = second[: len(second) - len(second.lstrip())]
+    ascii_only = text.isascii() and "\\u" in text
+    made = splice(text, value, lead or "  ", ascii_only=ascii_only)
+    if made is None:
+        indent = (lead or 2) if "\n" in text.strip() else None
+        made = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+        made += text[len(text.rstrip()) :]
+    return mark + made
 
 
 def _write(path: str, text: str, *, like: str) -> None:

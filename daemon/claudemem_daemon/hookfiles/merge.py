@@ -30,7 +30,10 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
         entry = _entry(platform, command)
         ours = [one for one in _entries(groups, platform) if is_ours(_command(one))]
         if ours:
-            ours[0].clear()
+            # Only what we wrote; a status line that somebody put beside it stays.
+            for name in ("command", "bash", "timeout", "timeoutSec"):
+                if name not in entry:
+                    ours[0].pop(name, None)
             ours[0].update(entry)
             for extra in ours[1:]:
                 _drop(groups, extra)

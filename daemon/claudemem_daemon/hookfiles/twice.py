@@ -26,13 +26,21 @@ def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any]) ->
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home_dir(environ), ".claude")
     if not _enabled(os.path.join(folder, "settings.json")):
         return None
-    if str(settings.get("CLAUDE_MEM_CONTEXT_OBSERVATIONS", "50")).strip() == "0":
+    missing = {
+        name: value
+        for name, value in ONCE.items()
+        if str(settings.get(name, "")).strip().lower() != value
+    }
+    if not missing:
         return None
-    wanted = ", ".join(f'"{name}": "{value}"' for name, value in ONCE.items())
+    if "CLAUDE_MEM_DAEMON_OBSERVATIONS" not in settings:
+        missing["CLAUDE_MEM_DAEMON_OBSERVATIONS"] = "50"
+    wanted = ", ".join(f'"{name}": "{value}"' for name, value in missing.items())
     return (
         "claude-mem's own plugin injects context at session start too, so it comes twice. To have"
-        f' it once, put {wanted} and "CLAUDE_MEM_DAEMON_OBSERVATIONS": "50" into claude-mem\'s'
-        " settings.json: the last one is ours alone, the others leave claude-mem a short header"
+        f" it once, put {wanted} into claude-mem's settings.json: claude-mem is left with a short"
+        " header, CLAUDE_MEM_DAEMON_OBSERVATIONS is for us alone, and session summaries go on both"
+        " sides"
     )
 
 

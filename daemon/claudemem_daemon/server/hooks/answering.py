@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.corridor import Answer, Corridor
@@ -10,10 +11,11 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import NotFound
 from claudemem_daemon.hook import PLATFORMS
 from claudemem_daemon.question import Question
+from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.server.hooks.callers import parse, read_call
 from claudemem_daemon.server.hooks.envelopes import fitted, nothing
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
-from claudemem_daemon.server.hooks.sessions import Sessions
+from claudemem_daemon.server.hooks.sessions import Mark, Sessions
 
 
 def answer(
@@ -98,19 +100,39 @@ def _whole(
 def _news(
     call: HookCall,
     question: Question,
-    told: Mapping[str, int],
+    told: Mapping[str, Mark],
     corridor: Corridor,
     sessions: Sessions,
     deadline: Deadline,
 ) -> HookAnswer:
-    since = Question(
-        cwd=question.cwd,
-        env=question.env,
-        session_id=question.session_id,
-        transcript_path=question.transcript_path,
-        since=told,
-    )
-    return _told(call, corridor.ask(since, deadline), corridor, sessions, "news")
+    def ask(marks: Mapping[str, Mark]) -> Answer:
+        since = {path: mark.highest for path, mark in marks.items()}
+        return corridor.ask(replace(question, since=since), deadline)
+
+    rows = ask(told)
+    now = _marks(rows.selection)
+    kept = {path: mark for path, mark in told.items() if not _began_anew(mark, now.get(path))}
+    if len(kept) < len(told):
+        rows = ask(kept)
+    return _told(call, rows, corridor, sessions, "news")
+
+
+def _marks(selection: Selection) -> dict[str, Mark]:
+    """How far an answer goes in each store. One that failed in the middle has no mark: what was not
+    read of it is still to be told."""
+    read = {one.path for one in selection.stores if one.ok}
+    files = {one.path: one.identity for one in selection.states}
+    return {
+        path: Mark(highest, files.get(path))
+        for path, highest in selection.high_water.items()
+        if path in read
+    }
+
+
+def _began_anew(before: Mark, now: Mark | None) -> bool:
+    """Whether another file, with ids of its own, has taken the store's place. A copy put back has
+    the same ids as before; a deleted row leaves the file what it is."""
+    return now is not None and now.file != before.file and now.highest < before.highest
 
 
 def _told(
@@ -121,6 +143,6 @@ def _told(
 
     body = fitted(call, render)
     if sessions is not None:
-        sessions.tell(call, rows.selection.high_water)
+        sessions.tell(call, _marks(rows.selection))
     count = len(rows.selection.observations)
     return HookAnswer(body, f"{what}, {count} observations", call.event, rows.way.question.cwd)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -50,12 +51,20 @@ def parse(body: bytes) -> Fields | None:
     return fields if isinstance(fields, dict) else None
 
 
-def caller_of(entry: str, fields: Fields) -> str:
-    """Who made this call."""
+def caller_of(entry: str, fields: Fields, env: Mapping[str, str]) -> str:
+    """Who made this call. Only Claude Code's settings are run by others too.
+
+    Copilot CLI and VS Code write Claude Code's field names as well, with a `timestamp` that Claude
+    Code never sends; of these two Copilot CLI says in its environment that it is there.
+    """
+    if entry != "claude-code":
+        return entry
     if "cursor_version" in fields or ("conversation_id" in fields and "workspace_roots" in fields):
         return "cursor"
-    if entry != "claude-code" or "hook_event_name" in fields:
-        return entry
+    if "hook_event_name" in fields:
+        if "timestamp" not in fields:
+            return entry
+        return "copilot-cli" if env.get("COPILOT_CLI") else "vscode"
     if "sessionId" in fields:
         return "vscode" if "hookEventName" in fields else "copilot-cli"
     return entry
@@ -63,7 +72,7 @@ def caller_of(entry: str, fields: Fields) -> str:
 
 def read_call(entry: str, fields: Fields, env: Mapping[str, str], home: str) -> HookCall:
     """The call in one shape; never raises, whatever the fields hold. `home` is what `~` means."""
-    caller = caller_of(entry, fields)
+    caller = caller_of(entry, fields, env)
     event = _event(caller, fields)
     kind = KINDS.get(event) if event in TAKES.get(caller, ()) else None
     prompt = _text(fields, "prompt") or ""
@@ -71,12 +80,12 @@ def read_call(entry: str, fields: Fields, env: Mapping[str, str], home: str) -> 
         caller=caller,
         event=event,
         kind=kind,
-        session_id=_session(caller, fields),
-        agent_id=_text(fields, "agent_id", "agentId"),
+        session_id=_name(_session(caller, fields)),
+        agent_id=_name(_text(fields, "agent_id", "agentId")),
         cwd=_folder(_cwd(caller, fields, env), home),
         project_dir=_folder(_project_dir(caller, env), home),
-        transcript_path=_text(fields, "transcript_path", "transcriptPath"),
-        occasion=_text(fields, "generation_id", "prompt_id", "turn_id")
+        transcript_path=_folder(_text(fields, "transcript_path", "transcriptPath"), home),
+        occasion=_name(_text(fields, "generation_id", "prompt_id", "turn_id"))
         or hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16],
         # What Claude Code submits by itself when a background task ends is nobody's prompt.
         skipped=prompt.lstrip().startswith("<task-notification>"),
@@ -125,12 +134,19 @@ def _project_dir(caller: str, env: Mapping[str, str]) -> str | None:
 
 
 def _folder(value: object, home: str) -> str | None:
-    """An absolute folder, or None: nothing is ever resolved against our own."""
+    """An absolute path that can exist, or None: nothing is ever resolved against our own."""
     if not isinstance(value, str) or "\0" in value:
         return None
     if value == "~" or value.startswith("~/"):
         value = home + value[1:]
-    return value if value.startswith("/") and len(value) < 8192 else None
+    if not value.startswith("/") or len(value) >= 8192:
+        return None
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        # JSON can spell half a character; no file system can.
+        return None
+    return value
 
 
 def _text(fields: Fields, *names: str) -> str | None:
@@ -139,3 +155,8 @@ def _text(fields: Fields, *names: str) -> str | None:
         if isinstance(value, str) and value:
             return value[:65536]
     return None
+
+
+def _name(text: str | None) -> str | None:
+    """An id, as something that a query can take as a parameter."""
+    return text[:256].encode("utf-8", "replace").decode() if text is not None else None

@@ -62,9 +62,11 @@ def fitted(call: HookCall, render: Callable[[int | None, Unit], str]) -> bytes:
     room = cap.most - 1
     inner = room - size(wrap(call, "-").decode(), cap.unit)
     while inner > 0:
-        body = wrap(call, render(inner, cap.unit))
+        text = render(inner, cap.unit)
+        body = wrap(call, text)
         over = size(body.decode("utf-8", "replace"), cap.unit) - room
         if over <= 0:
             return body
-        inner -= max(over, 16)
+        # From what was rendered, not from what was allowed: below that nothing would change.
+        inner = min(inner, size(text, cap.unit)) - max(over, 16)
     return nothing(call.caller)

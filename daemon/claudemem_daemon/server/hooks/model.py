@@ -15,7 +15,6 @@ class HookCall:
     caller   who really called: an entry of one assistant may be run by another
     event    the event's name as the caller spells it; kind: what it is for us, None for one that
              cannot take context
-    fresh    a start that begins anew (`resume`, `clear`, `compact`, `fork` as well as `startup`)
     occasion what tells one prompt of a session from the next, for entries that fire twice
     """
 

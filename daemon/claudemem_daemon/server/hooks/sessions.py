@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from claudemem_daemon.server.hooks.model import HookCall
@@ -17,28 +18,37 @@ TWICE_WITHIN: Final = 2.0
 Key = tuple[str, str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a session was told of one store: its highest observation id then, and which file it
+    was (device, inode)."""
+
+    highest: int
+    file: tuple[int, int] | None
+
+
 class Sessions:
-    """Per session the highest observation id of each store at its last injection. Forgotten with
+    """Per session the `Mark` of each store at its last injection. Forgotten with
     the daemon: a session that is not known simply gets the whole context again. Safe from several
     threads."""
 
     def __init__(self) -> None:
-        self._told: OrderedDict[Key, Mapping[str, int]] = OrderedDict()
+        self._told: OrderedDict[Key, Mapping[str, Mark]] = OrderedDict()
         self._fired: OrderedDict[tuple[str, ...], tuple[str, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def told(self, call: HookCall) -> Mapping[str, int] | None:
-        """Store path -> highest id delivered; None for a session we have not seen start."""
+    def told(self, call: HookCall) -> Mapping[str, Mark] | None:
+        """Store path -> how far; None for a session we have not seen start."""
         with self._lock:
             return self._told.get(_key(call))
 
-    def tell(self, call: HookCall, high_water: Mapping[str, int]) -> None:
+    def tell(self, call: HookCall, marks: Mapping[str, Mark]) -> None:
         """Remember a delivery. A store that could not be read this time keeps its old mark."""
         if call.session_id is None:
             return
         with self._lock:
             key = _key(call)
-            self._told[key] = {**self._told.get(key, {}), **high_water}
+            self._told[key] = {**self._told.get(key, {}), **marks}
             self._told.move_to_end(key)
             while len(self._told) > MOST_SESSIONS:
                 self._told.popitem(last=False)
