@@ -392,6 +392,7 @@ def test_settings_that_are_a_pipe_do_not_hold_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".claude-mem" / "settings.json")
     done = run_hook(tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
+    assert reasons(tmp_path)[0] == "no_daemon"
 
 
 @pytest.mark.parametrize("platform", ["claude-code", "copilot-cli", "gemini-cli", "codex"])

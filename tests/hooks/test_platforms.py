@@ -8,11 +8,16 @@ import re
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from claudemem_daemon.api import open_corridor
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.question import Question
+from claudemem_daemon.server.hooks.answering import _marks
 from tests.cases.world import World, eventually
 from tests.support.daemon import Daemon, clean_environ, command
 from tests.support.stores import add_observation, make_store
@@ -272,6 +277,17 @@ def test_a_store_that_could_not_be_read_is_told_later(world: World) -> None:
     put_in_place(world, str(aside))
     eventually(lambda: "of main" in prompt(world), within=15)
     assert prompt(world, number=1) == ""
+
+
+def test_a_store_that_failed_half_way_is_not_marked_as_told(world: World) -> None:
+    """Its highest id is known by then, and its rows are not."""
+    environ = clean_environ(world.home)
+    with open_corridor(environ) as corridor:
+        question = Question(cwd=str(world.root / "app"))
+        selection = corridor.ask(question, Deadline.after(20)).selection
+    assert list(_marks(selection)) == [world.store]
+    failed = replace(selection.stores[0], ok=False)
+    assert _marks(replace(selection, stores=(failed,))) == {}
 
 
 @pytest.mark.parametrize("source", ["resume", "clear", "compact", "fork"])
