@@ -148,7 +148,7 @@ def test_a_column_the_writer_adds_is_noticed(tmp_path: Path) -> None:
         run_sql(path, "ALTER TABLE observations ADD COLUMN merged_into_project TEXT")
         run_sql(path, "UPDATE observations SET merged_into_project = 'app' WHERE id = 2")
         with pool.reading(StoreRef(path, "told"), _soon()) as reader:
-            assert reader.merged() == ["app"]
+            assert reader.merged() == ("app",)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from typing import Final
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection.admission import Admitted, admit
+from claudemem_daemon.selection.admission import Admitted
+from claudemem_daemon.selection.belonging import belonging
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreState
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.rows import Row
-from claudemem_daemon.stores.sql import Column, Table, Wanted
+from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
 WAIT_FOR: Final = ("busy", "slow")
@@ -91,7 +92,12 @@ class Sources:
         try:
             with ExitStack() as attempt:
                 reader = attempt.enter_context(self.pool.reading(ref, until))
-                source = self._source(ref, reader, keys)
+                source = Source(
+                    ref,
+                    reader,
+                    belonging(reader, "observations", keys),
+                    belonging(reader, "session_summaries", keys),
+                )
                 error = self._first_rows(source, plan, want)
                 if error is not None and not (last and error.reason == "slow"):
                     raise error
@@ -171,19 +177,6 @@ class Sources:
     @property
     def complete(self) -> bool:
         return not self.failures and all(one.reader.data_version is not None for one in self.opened)
-
-    def _source(self, ref: StoreRef, reader: StoreReader, keys: ProjectKeys) -> Source:
-        exact = [one.key for one in keys.keys if one.match == "exact"]
-        prefixes = [one.key for one in keys.keys if one.match == "prefix"]
-
-        def admitted(table: Table) -> Admitted:
-            found: dict[Column, list[str]] = {
-                column: reader.present(table, column, exact, prefixes)
-                for column in ("project", "merged_into_project")
-            }
-            return admit(keys, found["project"], found["merged_into_project"], reader.projects)
-
-        return Source(ref, reader, admitted("observations"), admitted("session_summaries"))
 
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error

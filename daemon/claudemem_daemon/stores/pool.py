@@ -26,6 +26,7 @@ from claudemem_daemon.stores.connection import (
     translate,
     wal_pending,
 )
+from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreRef, StoreState
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.schema import probe
@@ -56,6 +57,7 @@ class _Store:
     error: StoreError | None = None
     asleep_until: float = 0.0
     read_ms: float | None = None
+    kept: Kept = field(default_factory=Kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class StorePool:
                     schema = self._schema(store, connection)
                     # Before the reading: what goes wrong in its middle is told by `failed`.
                     store.error = None
-                    yield StoreReader(connection, schema, version)
+                    yield StoreReader(connection, schema, version, store.kept)
                 finally:
                     connection.end()
         except apsw.Error as error:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 import apsw
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.connection import Connection, translate
+from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
 from claudemem_daemon.stores.rows import Row, text
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
+
+T = TypeVar("T")
 
 WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
@@ -25,21 +28,42 @@ class StoreReader:
     """The reading of one request; valid inside `StorePool.reading` only. Every method raises
     `StoreError` when the store cannot be read any further."""
 
-    def __init__(self, connection: Connection, schema: Schema, data_version: int | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        schema: Schema,
+        data_version: int | None,
+        kept: Kept | None = None,
+    ) -> None:
         self._connection = connection
+        self._kept = kept if kept is not None else Kept()
         self.schema = schema
         self.data_version = data_version
         """None where the store cannot be glanced at; then the answer is not kept."""
         self.identity = connection.identity
         self._plans = Plans(schema, self._flow)
 
-    def projects(self, table: Table = "observations", column: Column = "project") -> list[str]:
-        """Every project of the table, once."""
-        return self._names(table, column, "")
+    def projects(
+        self, table: Table = "observations", column: Column = "project"
+    ) -> tuple[str, ...]:
+        """Every project of the table, once; the same object for as long as they are the same."""
+        if column not in self._columns(table):
+            return ()
+        ((number, joined),) = self._flow(sql.distinct_at_once(self.schema, table, column))
+        if not number:
+            return ()
+        if not isinstance(joined, str) or joined.count("\0") + 1 != number:  # NUL in a name
+            return tuple(self._names(table, column, ""))
+        return self._kept.made(("names", table, column, joined), lambda: tuple(joined.split("\0")))
 
-    def merged(self, table: Table = "observations") -> list[str]:
+    def merged(self, table: Table = "observations") -> tuple[str, ...]:
         """Every project that rows were merged into."""
-        return self._names(table, "merged_into_project", "")
+        return self.projects(table, "merged_into_project")
+
+    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` made the last time of something equal to `of`, which is all that it depends
+        on; it outlives this reading. The first of `of` says what it is."""
+        return self._kept.made(of, make)
 
     def present(
         self, table: Table, column: Column, names: Sequence[str], prefixes: Sequence[str]

@@ -108,17 +108,27 @@ def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> 
     bound = () if high is None else (high,)
     if index is None:
         return Statement(
-            f"SELECT DISTINCT {column} FROM {table}"
+            f"SELECT DISTINCT {column} AS name FROM {table}"
             f" WHERE typeof({column}) = 'text' AND {column} >= ?{below}",
             (low, *bound),
         )
     return Statement(
         f"WITH RECURSIVE hop(name) AS ("
-        f"SELECT min({column}) FROM {table} INDEXED BY {index} WHERE {column} >= ?{below}"
-        f" UNION ALL SELECT (SELECT min({column}) FROM {table} INDEXED BY {index}"
-        f" WHERE {column} > hop.name{below}) FROM hop WHERE hop.name IS NOT NULL)"
+        f"SELECT * FROM (SELECT {column} FROM {table} INDEXED BY {index}"
+        f" WHERE {column} >= ?{below} ORDER BY {column} LIMIT 1)"
+        f" UNION ALL SELECT (SELECT {column} FROM {table} INDEXED BY {index}"
+        f" WHERE {column} > hop.name{below} ORDER BY {column} LIMIT 1)"
+        f" FROM hop WHERE hop.name IS NOT NULL)"
         f" SELECT name FROM hop WHERE typeof(name) = 'text'",
         (low, *bound, *bound),
+    )
+
+
+def distinct_at_once(schema: Schema, table: Table, column: Column) -> Statement:
+    """How many values `distinct` would give, and these in one text, NUL between them."""
+    one = distinct(schema, table, column)
+    return Statement(
+        f"SELECT count(*), group_concat(name, char(0)) FROM ({one.text})", one.parameters
     )
 
 

@@ -1,0 +1,50 @@
+"""Which projects of an open store belong to the question; remembered while they are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.selection.admission import Admitted, admit
+from claudemem_daemon.stores.reader import StoreReader
+from claudemem_daemon.stores.sql import Column, Table
+
+MOST_PROBES: Final = 64
+"""More keys than these are not looked for one by one where all names have to be listed anyhow."""
+
+_COLUMNS: Final[tuple[Column, Column]] = ("project", "merged_into_project")
+
+
+def belonging(reader: StoreReader, table: Table, keys: ProjectKeys) -> Admitted:
+    """What `admit` says of this table. Raises `StoreError`."""
+    if len(keys.keys) > MOST_PROBES and any(one.bare for one in keys.keys):
+        names, targets = (reader.projects(table, column) for column in _COLUMNS)
+        return reader.made(
+            ("admitted of all", table, keys, names, targets),
+            lambda: admit(keys, _among(keys, names), _among(keys, targets), lambda: names),
+        )
+    exact, prefixes = _by_match(keys)
+    present, merged = (tuple(reader.present(table, column, exact, prefixes)) for column in _COLUMNS)
+    here = {*present, *merged}
+    needed = any(one.bare and one.key in here for one in keys.keys)
+    everything = reader.projects(table) if needed else ()
+    return reader.made(
+        ("admitted", table, keys, present, merged, everything),
+        lambda: admit(keys, present, merged, lambda: everything),
+    )
+
+
+def _among(keys: ProjectKeys, names: Sequence[str]) -> Iterable[str]:
+    """What `StoreReader.present` finds, in its order, in a list of all names."""
+    exact, prefixes = _by_match(keys)
+    every = frozenset(names)
+    found = [name for prefix in prefixes for name in names if name.startswith(prefix)]
+    return dict.fromkeys((*found, *(name for name in exact if name in every)))
+
+
+def _by_match(keys: ProjectKeys) -> tuple[list[str], list[str]]:
+    return (
+        [one.key for one in keys.keys if one.match == "exact"],
+        [one.key for one in keys.keys if one.match == "prefix"],
+    )
