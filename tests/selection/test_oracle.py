@@ -141,7 +141,7 @@ def asked(paths: list[str], question: dict[str, Any]) -> list[tuple[str, int]]:
     return [(one.store, one.id) for one in answer.observations]
 
 
-def force(monkeypatch: pytest.MonkeyPatch, plan: Literal["walk", "time"]) -> None:
+def force(monkeypatch: pytest.MonkeyPatch, plan: Literal["walk", "both", "time"]) -> None:
     """Small stores never need these plans by themselves; nor do they need a second step."""
 
     def choose(self: Plans, table: Table, wanted: Wanted, limit: int) -> Plan:
@@ -152,7 +152,7 @@ def force(monkeypatch: pytest.MonkeyPatch, plan: Literal["walk", "time"]) -> Non
     monkeypatch.setattr(plans, "LEAST_STEP", 1)
 
 
-@pytest.mark.parametrize("plan", ["as it comes", "walk", "time"])
+@pytest.mark.parametrize("plan", ["as it comes", "walk", "both", "time"])
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(described=stores, question=questions)
 def test_the_selection_is_what_plain_sql_says(

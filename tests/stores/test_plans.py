@@ -63,10 +63,11 @@ def store(tmp_path: Path, generation: Generation, request: pytest.FixtureRequest
         (("rare",), 50, "project"),
         (("huge",), 50, "walk"),
         (("rare", "huge"), 50, "walk"),
-        (tuple(f"tree/{n}" for n in range(40)), 50, "time"),
+        (tuple(f"tree/{n}" for n in range(40)), 50, "both"),
+        (tuple(f"tree/{n}" for n in range(40)), 20, "time"),
         ((), 50, "project"),
     ],
-    ids=["few rows", "many rows", "both", "many projects", "none"],
+    ids=["few rows", "many rows", "two", "many projects", "a great share", "none"],
 )
 def test_the_plan_follows_the_number_of_rows(
     store: str, projects: tuple[str, ...], limit: int, expected: str
@@ -106,6 +107,11 @@ def test_each_plan_runs_by_its_index(store: str, generation: Generation) -> None
         time = sql.newest_by_time(schema, "observations", FILTERED)
         assert "observations USING INDEX idx_observations_created (" in details(reader, time)
         assert "ORDER BY" not in details(reader, time)
+        joined = sql.newest_by_both(schema, "observations", FILTERED)
+        assert joined is not None
+        assert "observations USING INDEX idx_observations_created (" in details(reader, joined)
+        assert "COVERING INDEX idx_observations_project (project=" in details(reader, joined)
+        assert "ORDER BY" not in details(reader, joined)
         count = sql.how_many(schema, "observations", "project", ("rare",), 9)
         assert count is not None
         assert "COVERING INDEX idx_observations_project" in details(reader, count)
@@ -131,7 +137,8 @@ def test_all_plans_give_the_same_rows(store: str) -> None:
         expected = [one.id for one in own._all("observations", wanted)]
         assert len(expected) == 3020
         assert [one.id for one in own._walk("observations", wanted, 50)] == expected
-        assert [one.id for one in own._by_time("observations", wanted, 50)] == expected
+        for plan in ("time", "both"):
+            assert [one.id for one in own._by_time("observations", wanted, 50, (plan,))] == expected
 
 
 @pytest.mark.parametrize("indexes", [True, False], ids=["indexes", "no indexes"])
@@ -178,11 +185,16 @@ def test_late_rows_with_early_ids_are_found_by_the_walk(tmp_path: Path) -> None:
     assert sorted(found) == list(range(1, 2001))
 
 
+@pytest.mark.parametrize(
+    ("time", "both"), [(40, 600), (0, 600), (0, 0)], ids=["time", "both", "project"]
+)
 def test_a_store_all_in_disorder_is_read_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time: int, both: int
 ) -> None:
-    """With too many late rows the walk proves nothing."""
+    """With too many late rows the walk proves nothing; the next plan with a budget takes over."""
     monkeypatch.setattr(plans, "MOST_OUT_OF_ORDER", 5)
+    monkeypatch.setattr(plans, "TIME_LOOKS", time)
+    monkeypatch.setattr(plans, "BOTH_LOOKS", both)
     path = make_store(tmp_path / "s.db")
     fill(path, rare=0, huge=1000)
     run_sql(path, "UPDATE observations SET created_at_epoch = ? - id", (BASE_EPOCH,))
@@ -191,19 +203,21 @@ def test_a_store_all_in_disorder_is_read_right(
         assert [one.id for one in flow] == list(range(1, 1001))
 
 
+@pytest.mark.parametrize(("limit", "plan"), [(20, "time"), (50, "both")])
 def test_projects_whose_rows_are_all_old_do_not_cost_the_whole_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, plan: str
 ) -> None:
-    """The time plan has a budget; when it is spent the project plan takes over."""
+    """The plans down the time index have a budget; when it is spent the project plan takes over."""
     monkeypatch.setattr(plans, "TIME_LOOKS", 0)
+    monkeypatch.setattr(plans, "BOTH_LOOKS", 0)
     path = make_store(tmp_path / "s.db")
     with closing(sqlite3.connect(path)) as db:
         old = [{"project": f"tree/{n % 40}"} for n in range(900)]
         add_observations(path, [*old, *({"project": "huge"} for _ in range(3000))], connection=db)
     with reading(path) as reader:
         wanted = Wanted(projects=tuple(f"tree/{n}" for n in range(40)))
-        assert reader.plan("observations", wanted, 50) == "time"
-        flow = reader.flow("observations", wanted, 50)
+        assert reader.plan("observations", wanted, limit) == plan
+        flow = reader.flow("observations", wanted, limit)
         assert [one.id for one in flow] == list(range(900, 0, -1))
         assert reader.highest_id() == 3900
 

@@ -1,4 +1,4 @@
-"""The four plans of `sql`, carried out on one open store: an endless list, newest first, of which
+"""The five plans of `sql`, carried out on one open store: an endless list, newest first, of which
 only the beginning is worked out. The order is the answer's: time, project, id, all descending, rows
 without a time last.
 """
@@ -22,6 +22,10 @@ FEW: Final = 400
 """So few rows are always read through the project index."""
 MOST_WALKS: Final = 12
 """The walk goes down each project by itself; more projects than these are read in one pass."""
+ENTRY_SHARE: Final = 100
+"""So many entries of an index are passed in the time that one row by the project plan takes."""
+TIME_SHARE: Final = 10
+"""So many ids of the project index are collected in the time that one row by the time plan takes."""
 LEAST_STEP: Final = 16
 """Rows of each project that one step of the walk goes down at least."""
 RECENT_ROWS: Final = 5_000
@@ -32,6 +36,8 @@ Cells = tuple[Cell, ...]
 TIME_LOOKS: Final = 40
 """Looks of the guard (STEPS machine steps each, some 6,000 rows in all) that the time plan may take
 to fill the limit, before it is given up: the projects' rows are all old."""
+BOTH_LOOKS: Final = 600
+"""The same for both indexes: some 100,000 entries in all."""
 
 
 class OutOfBudget(Exception):
@@ -72,7 +78,8 @@ class Plans:
     def choose(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """With n rows of N in these projects the project plan reads n rows; the walk reads the
         limit's and passes limit * N / n entries of the time index, each a hundredth of a row's
-        cost; the time plan reads limit * N / n rows."""
+        cost; so does the plan of both indexes, which collects n ids before; the time plan reads
+        limit * N / n rows."""
         if not wanted.branches:
             return "project"
         total = self._number(sql.highest_id(table))
@@ -81,19 +88,22 @@ class Plans:
         if index_on(self._schema, table, "created_at_epoch") is None:
             return "project"
         many = sum(len(names) for _, names in wanted.branches) > MOST_WALKS
-        share = 1 if many else 100
-        crossing = max(FEW, int(math.sqrt(max(1, limit) * max(1, total) / share)))
+        product = max(1, limit) * max(1, total)
+        few = max(FEW, math.isqrt(product // ENTRY_SHARE))
+        most = max(FEW, math.isqrt(product * TIME_SHARE)) if many else few
         rows = 0
         for column, names in wanted.branches:
-            counting = sql.how_many(self._schema, table, column, names, crossing)
+            counting = sql.how_many(self._schema, table, column, names, most)
             if counting is None:
                 return "time" if self._uniform(table) else "project"
             rows += self._number(counting)
-        if rows < crossing:
+        if rows < few:
             return "project"
         if not many:
             return "walk"
-        return "time" if self._uniform(table) else "project"
+        if not self._uniform(table):
+            return "project"
+        return "both" if rows < most else "time"
 
     def statements(self, table: Table, wanted: Wanted, limit: int) -> tuple[Statement, ...]:
         """The statements that the chosen plan starts with, for explain."""
@@ -106,8 +116,9 @@ class Plans:
                 for column, names in wanted.branches
                 for name in names
             )
-        if plan == "time":
-            return (sql.newest_by_time(self._schema, table, wanted),)
+        timed = self._timed_statement(table, wanted, plan)
+        if timed is not None:
+            return (timed,)
         return sql.all_rows(self._schema, table, wanted)
 
     def candidates(
@@ -119,8 +130,8 @@ class Plans:
             yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted)))
         elif plan == "walk":
             yield from self._walk(table, wanted, limit)
-        elif plan == "time":
-            yield from self._by_time(table, wanted, limit)
+        elif plan in ("time", "both"):
+            yield from self._by_time(table, wanted, limit, (plan,))
         else:
             yield from self._all(table, wanted)
 
@@ -151,9 +162,7 @@ class Plans:
                 since = newest[min(step, len(newest)) - 1].epoch
                 late = None if since is None else self._late(table, wanted, since, below)
                 if late is None or since is None:
-                    for one in self._all(table, wanted):
-                        if one.id not in given:
-                            yield one
+                    yield from _without(given, self._disordered(table, wanted, step))
                     return
                 found |= late
                 # Only what is at least as new as `since` is known to be complete.
@@ -178,37 +187,68 @@ class Plans:
             self._take(sql.matching(self._schema, table, wanted, ids), found)
         return found
 
-    def _by_time(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
-        """The time plan: as many as the limit inside a budget, and what follows as it flows; then
-        rows without a time."""
-        first: list[Candidate] = []
-        ended = True
-        try:
-            flow = self._ask(sql.newest_by_time(self._schema, table, wanted), TIME_LOOKS)
-            for row in flow:
-                one = _candidate(row)
-                if len(first) >= limit and one.epoch != first[-1].epoch:
-                    ended = False
-                    break
-                first.append(one)
-            _give_up(flow)
-        except OutOfBudget:
+    def _disordered(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
+        """All matching rows where ids say nothing about times."""
+        if self._uniform(table):
+            yield from self._by_time(table, wanted, limit, ("time", "both"))
+        else:
             yield from self._all(table, wanted)
-            return
-        except StoreError:
-            yield from sorted(first, reverse=True)
-            raise
-        given: set[int] = set()
-        yield from _fresh(first, given)
-        if not ended:
-            yield from self._on_by_time(table, wanted, given)
-        statements = sql.untimed_rows(self._schema, table, wanted)
-        yield from _in_order(row for one in statements for row in self._ask(one))
 
-    def _on_by_time(self, table: Table, wanted: Wanted, given: set[int]) -> Iterator[Candidate]:
+    def _by_time(
+        self, table: Table, wanted: Wanted, limit: int, tries: Sequence[Plan]
+    ) -> Iterator[Candidate]:
+        """The first of these plans that gives as many as the limit inside its budget, and what
+        follows; the project plan where none does."""
+        for plan in tries:
+            statement = self._timed_statement(table, wanted, plan)
+            if statement is None:
+                continue
+            first: list[Candidate] = []
+            try:
+                ended = self._begin_by_time(
+                    statement, TIME_LOOKS if plan == "time" else BOTH_LOOKS, limit, first
+                )
+            except OutOfBudget:
+                continue
+            except StoreError:
+                yield from sorted(first, reverse=True)
+                raise
+            given: set[int] = set()
+            yield from _fresh(first, given)
+            if ended or plan == "time":
+                if not ended:
+                    yield from self._on_by_time(statement, given)
+                untimed = sql.untimed_rows(self._schema, table, wanted)
+                yield from _in_order(row for one in untimed for row in self._ask(one))
+            else:
+                # The rest is few rows, far apart in time.
+                yield from _without(given, self._all(table, wanted))
+            return
+        yield from self._all(table, wanted)
+
+    def _timed_statement(self, table: Table, wanted: Wanted, plan: Plan) -> Statement | None:
+        if plan == "time":
+            return sql.newest_by_time(self._schema, table, wanted)
+        return sql.newest_by_both(self._schema, table, wanted) if plan == "both" else None
+
+    def _begin_by_time(
+        self, statement: Statement, looks: int, limit: int, first: list[Candidate]
+    ) -> bool:
+        """Put the first rows into `first`: the limit's, and all of the last one's time. Whether
+        there are no more with a time."""
+        flow = self._ask(statement, looks)
+        for row in flow:
+            one = _candidate(row)
+            if len(first) >= limit and one.epoch != first[-1].epoch:
+                _give_up(flow)
+                return False
+            first.append(one)
+        return True
+
+    def _on_by_time(self, statement: Statement, given: set[int]) -> Iterator[Candidate]:
         """The rest of the time plan, rows of equal times put in order."""
         group: list[Candidate] = []
-        for row in self._ask(sql.newest_by_time(self._schema, table, wanted)):
+        for row in self._ask(statement):
             one = _candidate(row)
             if group and one.epoch != group[0].epoch:
                 yield from _fresh(group, given)
@@ -264,6 +304,11 @@ def _give_up(flow: Iterator[Cells]) -> None:
     """Close a flow in the middle."""
     if isinstance(flow, Generator):
         flow.close()
+
+
+def _without(given: set[int], flow: Iterator[Candidate]) -> Iterator[Candidate]:
+    """Those not given yet."""
+    return (one for one in flow if one.id not in given)
 
 
 def _fresh(found: Iterable[Candidate], given: set[int]) -> Iterator[Candidate]:

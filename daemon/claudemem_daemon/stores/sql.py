@@ -1,11 +1,13 @@
 """The SQL of one store, built from what its schema has. Pure: text and parameters.
 
-Rows are chosen narrow (id, time, `created_at`, project); only winners are read wide. Four plans find
+Rows are chosen narrow (id, time, `created_at`, project); only winners are read wide. Five plans find
 the newest matching rows of a set of projects, and each is best somewhere:
 
     project  all rows of the projects through the project index: few rows
     walk     the newest by id down the project index, then a look along the time index for rows that
              are newer in time than those and older by id: many rows of few projects
+    both     newest first down the time index, and of its rows only those are read whose ids the
+             project index gave: middling many rows of many projects
     time     newest first down the time index: many rows of many projects
     recent   only rows above an id, by rowid: news since the last answer
 """
@@ -22,7 +24,7 @@ from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
 from claudemem_daemon.stores.schema import index_on
 
 Table = Literal["observations", "session_summaries"]
-Plan = Literal["project", "walk", "time", "recent"]
+Plan = Literal["project", "walk", "both", "time", "recent"]
 Column = Literal["project", "merged_into_project"]
 Parameter = str | int | float | None
 Parameters = tuple[Parameter, ...]
@@ -262,6 +264,31 @@ def newest_by_time(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     _filters(schema, table, wanted, where)
     return Statement(
         f"SELECT {NARROW} FROM {table} INDEXED BY {index} WHERE {where.text}"
+        " ORDER BY created_at_epoch DESC",
+        (*where.parameters,),
+    )
+
+
+def newest_by_both(schema: Schema, table: Table, wanted: Wanted) -> Statement | None:
+    """The plan of both indexes: as `newest_by_time`, but the projects' ids come from their index
+    first. None without the indexes."""
+    time = index_on(schema, table, "created_at_epoch")
+    own: list[str] = []
+    where = _Builder()
+    where.add(TIMED)
+    for column, names in wanted.branches:
+        index = index_on(schema, table, column)
+        if index is None:
+            return None
+        own.append(f"SELECT id FROM {table} INDEXED BY {index} WHERE {column} IN {_LIST}")
+        where.parameters.append(_json(names))
+    if time is None or not own:
+        return None
+    # `+` keeps SQLite from going through the ids instead of through the times.
+    where.add(f"+id IN ({' UNION ALL '.join(own)})")
+    _filters(schema, table, wanted, where)
+    return Statement(
+        f"SELECT {NARROW} FROM {table} INDEXED BY {time} WHERE {where.text}"
         " ORDER BY created_at_epoch DESC",
         (*where.parameters,),
     )
