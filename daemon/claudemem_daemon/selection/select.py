@@ -11,7 +11,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection import decode
-from claudemem_daemon.selection.foreign import another_repository
+from claudemem_daemon.selection.foreign import another_repository, may_be_absolute, roots_of
 from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
 from claudemem_daemon.selection.sources import Source, Sources, Want
@@ -117,7 +117,7 @@ class Ownership:
     an excluded checkout that were merged into a key of ours."""
 
     def __init__(self, keys: ProjectKeys) -> None:
-        self._checkouts = keys.checkouts
+        self._roots = roots_of(keys.checkouts)
         self._excluded = frozenset(keys.excluded)
         self._known: dict[str, bool] = {}
         self._found: dict[str, str] = {}
@@ -135,11 +135,12 @@ class Ownership:
         Summaries tell no paths."""
         if len(row.cells) != len(OBSERVATION_CELLS):
             return None
-        paths = (*text_list(row.cells[7]), *text_list(row.cells[8]))
-        if not paths:
+        read, modified = row.cells[7:9]
+        if not (may_be_absolute(read) or may_be_absolute(modified)):
             return None
+        paths = (*text_list(read), *text_list(modified))
         names = (row.project, *row.project.split("/"))
-        return another_repository(paths, names, self._checkouts, self._is_checkout)
+        return another_repository(paths, names, self._roots, self._is_checkout)
 
     def warnings(self) -> tuple[AnswerWarning, ...]:
         return tuple(
