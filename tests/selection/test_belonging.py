@@ -113,3 +113,22 @@ def test_the_same_names_are_listed_as_the_same_object(tmp_path: Path) -> None:
                 seen.append(reader.projects())
             writer.run("UPDATE observations SET title = 'another'")
     assert seen[0] is seen[1]
+
+
+def test_the_account_of_the_keys_counts_this_answer(tmp_path: Path) -> None:
+    """What is remembered of it is all but the counts, for one set of stores each."""
+    first, second = (make_store(tmp_path / name) for name in ("1.db", "2.db"))
+    add_observations(first, [{"project": "app"}, {"project": "app/one"}])
+    add_observations(second, [{"project": "app", "title": "not a copy"}])
+    keys = make_keys("app", "none", prefix("app/"))
+    with open_pool() as pool, OtherProcess(first) as writer:
+
+        def account(*paths: str) -> list[tuple[str, tuple[str, ...], int]]:
+            projects = ask(*paths, keys=keys, pool=pool).projects
+            return [(one.key, one.stores, one.observations) for one in projects]
+
+        only = [("app", (first,), 1), ("none", (), 0), ("app/one", (first,), 1)]
+        assert account(first) == account(first) == only
+        assert account(first, second)[0] == ("app", (first, second), 2)
+        writer.run("UPDATE observations SET project = 'app/one'")
+        assert account(first) == [("app", (), 0), ("none", (), 0), ("app/one", (first,), 2)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection import decode
+from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.foreign import another_repository, may_be_absolute, roots_of
 from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
@@ -53,7 +55,7 @@ def select(
         return Selection(
             observations=observations,
             summaries=summaries,
-            projects=_projects(keys, sources.opened, observations),
+            projects=_projects(keys, sources.opened, observations, pool),
             stores=sources.reports(located),
             filters=filters,
             rows_exist=any(source.admitted for source in sources.opened),
@@ -185,21 +187,39 @@ def _high_water(sources: Sources) -> dict[str, int]:
 
 
 def _projects(
-    keys: ProjectKeys, opened: list[Source], observations: tuple[Observation, ...]
+    keys: ProjectKeys,
+    opened: list[Source],
+    observations: tuple[Observation, ...],
+    pool: StorePool,
 ) -> tuple[ProjectReport, ...]:
-    """Every exact key that was asked for, then what the prefixes found."""
+    """Every exact key that was asked for, then what the prefixes found. There can be thousands,
+    and a write changes no more than what is counted."""
+    admitted = tuple((one.ref.path, one.admitted) for one in opened)
+    reports = pool.made(("reports", keys, admitted), lambda: _reports(keys, admitted))
+    counted = Counter(one.key for one in observations)
+    return tuple(
+        [
+            replace(one, observations=counted[one.key]) if one.key in counted else one
+            for one in reports
+        ]
+    )
+
+
+def _reports(
+    keys: ProjectKeys, opened: tuple[tuple[str, Admitted], ...]
+) -> tuple[ProjectReport, ...]:
+    """The same before any row is counted."""
     found: dict[str, list[str]] = {}
     by_prefix: dict[str, ProjectKey] = {}
     left_out: dict[str, str] = {}
-    for source in opened:
-        left_out.update(source.admitted.left_out)
-        for name, key in {**source.admitted.projects, **source.admitted.merged}.items():
+    for path, admitted in opened:
+        left_out.update(admitted.left_out)
+        for name, key in {**admitted.projects, **admitted.merged}.items():
             paths = found.setdefault(name, [])
-            if source.ref.path not in paths:
-                paths.append(source.ref.path)
+            if path not in paths:
+                paths.append(path)
             if key.match == "prefix":
                 by_prefix.setdefault(name, key)
-    counted = Counter(one.key for one in observations)
     asked: dict[str, ProjectKey] = {}
     for one in keys.keys:
         if one.match == "exact":
@@ -210,7 +230,7 @@ def _projects(
             path=one.path,
             role=one.role,
             stores=tuple(found.get(name, ())),
-            observations=counted[name],
+            observations=0,
             rule=left_out.get(name, one.rule),
         )
         for name, one in (

@@ -6,11 +6,11 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
 import apsw
 
@@ -30,6 +30,8 @@ from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreRef, StoreState
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.schema import probe
+
+T = TypeVar("T")
 
 MOST_STORES: Final = 128
 IDLE_CONNECTIONS: Final = 2
@@ -81,6 +83,11 @@ class StorePool:
         self._lock = threading.Lock()
         self._marks = count(1)
         self._closed = False
+        self._kept = Kept()
+
+    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
+        """As `StoreReader.made`, for what depends on several stores."""
+        return self._kept.made(of, make)
 
     @contextmanager
     def reading(self, ref: StoreRef, deadline: Deadline) -> Iterator[StoreReader]:

@@ -81,7 +81,7 @@ def text(value: Cell) -> str:
 def text_list(value: Cell) -> tuple[str, ...]:
     """A cell as a list of texts: a JSON array, its members as text; anything else that holds text
     is one item, be it a bare string or a JSON string. Blank items are no items."""
-    if value is None:
+    if value is None or value == "[]":  # nearly always one of a row's lists at least
         return ()
     plain = text(value)
     if not plain.strip():
@@ -92,14 +92,14 @@ def text_list(value: Cell) -> tuple[str, ...]:
         return (plain,)
     members: Iterable[str]
     if isinstance(parsed, list):
-        members = (_member(member) for member in parsed)
+        members = [_member(member) for member in parsed]
     elif isinstance(parsed, str):
         members = (text(parsed),)
     elif parsed is None or isinstance(parsed, dict):
         members = () if not parsed else (plain,)
     else:
         members = (plain,)
-    return tuple(member for member in members if member.strip())
+    return tuple([member for member in members if member.strip()])
 
 
 def _member(value: Any) -> str:
