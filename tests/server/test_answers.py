@@ -15,7 +15,15 @@ from claudemem_daemon.corridor import Answer
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import DeadlineExceeded
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.answers import MOST_BYTES, MOST_KEPT, Answers, key_of
+from claudemem_daemon.server.answers import (
+    MOST_BYTES,
+    MOST_KEPT,
+    Answers,
+    Made,
+    _Flight,
+    key_of,
+    make,
+)
 from claudemem_daemon.server.remembering import RememberingCorridor
 from claudemem_daemon.server.workers import Workers
 from tests.support.daemon import eventually
@@ -134,6 +142,26 @@ def test_who_asks_after_a_write_never_gets_what_was_read_before_it(
     early, late = asyncio.run(overtaken())
     assert "second" not in early
     assert "second" in late
+
+
+def test_an_outdated_answer_that_has_just_landed_does_not_stop_the_loop(
+    corridor: Watched, store: str
+) -> None:
+    """It is finished, its callback has not run yet, and to await it gives nobody else a turn."""
+    answers = Answers(corridor, Workers())
+    question = asked()
+    key = key_of("query", question)
+
+    async def landing() -> str:
+        outdated = make(corridor, "query", question, Deadline.after(5))
+        add_observation(store, project="p", title="second")
+        future: asyncio.Future[Made] = asyncio.get_running_loop().create_future()
+        future.set_result(outdated)
+        answers._flights[key] = _Flight(future, [0.0])
+        return await text(answers, question)
+
+    assert "second" in asyncio.run(landing())
+    assert answers._flights == {}
 
 
 def test_a_walk_that_never_ends_is_given_up_and_holds_up_nobody(corridor: Watched) -> None:

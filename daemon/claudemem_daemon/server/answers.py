@@ -138,15 +138,19 @@ class Answers:
     async def _made(
         self, kind: Kind, question: Question, key: Key, arrived: float, seconds: float
     ) -> bytes:
+        stale: _Flight | None = None
         while True:
             flight = self._flights.get(key)
-            if flight is None:
+            # One that has just landed stays listed until its callback runs, and to await it does
+            # not let the callback run: it must not be asked twice.
+            if flight is None or flight is stale:
                 flight = self._take_off(kind, question, key, seconds)
             made = await asyncio.shield(flight.future)
             # What was read before this request came may be older than a write that its sender
             # knows of; then it counts only if it still stands.
             if flight.began[0] >= arrived or self._corridor.stands(made.answer, made.context):
                 return made.body
+            stale = flight
 
     def _take_off(self, kind: Kind, question: Question, key: Key, seconds: float) -> _Flight:
         began: list[float] = []
@@ -167,7 +171,8 @@ class Answers:
         self._flights[key] = flight
 
         def landed(future: asyncio.Future[Made]) -> None:
-            del self._flights[key]
+            if self._flights.get(key) is flight:
+                del self._flights[key]
             if not future.cancelled() and future.exception() is None:
                 self._keep(key, future.result())
 
