@@ -14,7 +14,12 @@ from urllib.parse import quote
 from claudemem_daemon.errors import DaemonError, InvalidRequest, NotRunning
 from claudemem_daemon.hook import FORWARDED, private_dir, short_dir, socket_path, state_dir
 
-Trouble = Literal["not running", "stale socket", "not answering", "blocked", "unsafe"]
+Trouble = Literal[
+    "not running", "stale socket", "other socket", "not answering", "blocked", "unsafe"
+]
+
+PATIENCE_MS = 2_000
+"""How long a command waits for the daemon, whose own deadline is 1.5 s unless set otherwise."""
 
 
 class Unreachable(NotRunning):
@@ -29,10 +34,12 @@ class Unreachable(NotRunning):
 class Client:
     """One question a connection, inside `timeout` seconds each."""
 
-    def __init__(self, environ: Mapping[str, str], timeout: float = 5.0) -> None:
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self.path = socket_path(environ)
-        self.timeout = timeout
+        given = environ.get("CLAUDE_MEM_DAEMON_TIMEOUT_MS", "").strip()
+        asked = int(given[:9]) + 500 if given.isascii() and given.isdigit() else 0
+        self.timeout = max(PATIENCE_MS, asked) / 1000
 
     def get(self, route: str, parameters: Mapping[str, str] | None = None) -> bytes:
         """Raises `Unreachable`, and `DaemonError` or `InvalidRequest` with the daemon's words."""
@@ -84,6 +91,9 @@ class Client:
             return Unreachable(message, trouble="blocked", pid=pid)
         if isinstance(error, _UnsafeError):
             return Unreachable(str(error), trouble="unsafe", pid=pid)
+        if pid is not None and isinstance(error, FileNotFoundError):
+            message = f"pid {pid} is running, but not on {self.path}"
+            return Unreachable(message, trouble="other socket", pid=pid)
         if pid is not None:
             message = f"pid {pid} holds the lock, but nobody answers on {self.path}"
             return Unreachable(message, trouble="not answering", pid=pid)

@@ -168,6 +168,41 @@ def test_status_is_true_and_exits_by_it(world: World) -> None:
     assert "next: " in gone.stdout
 
 
+def test_a_daemon_on_another_socket_is_not_to_be_killed(world: World) -> None:
+    elsewhere = str(world.root / "other.sock")
+    done = ours(world, "status", CLAUDEMEM_DAEMON_SOCKET=elsewhere)
+    assert done.returncode == 1
+    assert f"pid {world.daemon.pid} is running, but not on {elsewhere}" in done.stdout
+    assert "kill" not in done.stdout
+
+
+def test_our_own_limit_is_named_where_it_wins(world: World) -> None:
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 1, "CLAUDE_MEM_DAEMON_OBSERVATIONS": 2})
+    shape = json.loads(ours(world, "config", "--json").stdout)
+    limit = shape["settings"]["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]
+    assert limit["value"] == 2
+    assert limit["detail"] == f"CLAUDE_MEM_DAEMON_OBSERVATIONS in {world.settings_path}"
+
+
+def test_a_stop_is_in_the_log(world: World) -> None:
+    assert world.daemon.stop() == 0
+    with open(os.path.join(world.daemon.state_dir, "daemon.log"), encoding="utf-8") as file:
+        assert "asked to stop" in file.read()
+
+
+def test_a_full_disk_is_no_bug_of_ours(world: World) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{command()[0]} query --json > /dev/full"],
+        env=clean_environ(world.home),
+        cwd=world.root / "app",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "claudemem-daemon: No space left on device"
+
+
 def test_status_changes_nothing(world: World) -> None:
     assert world.daemon.stop() == 0
     before = sorted(str(path) for path in world.home.rglob("*"))

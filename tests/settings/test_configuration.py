@@ -307,7 +307,7 @@ def test_our_own_limit_wins_from_wherever_it_comes(home: Home) -> None:
     home.write({OWN_LIMIT: 9})
     settings = home.ask({LIMIT: "3"})
     assert settings.limit == 9
-    assert settings.sources[LIMIT].detail == str(home.file)
+    assert settings.sources[LIMIT].detail == f"{OWN_LIMIT} in {home.file}"
     assert home.ask({OWN_LIMIT: "2"}).limit == 2
 
 

@@ -82,9 +82,15 @@ def run() -> int:
     except ClaudememError as error:
         return _say(error.message, error.exit_code)
     except BrokenPipeError:
-        # The reader left, as `head` does. What is still buffered must not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # The reader left, as `head` does.
+        _give_output_up()
         return 0
+    except OSError as error:
+        if os.environ.get("CLAUDEMEM_DAEMON_DEBUG"):
+            raise
+        _give_output_up()
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror or error}", 1)
     except Exception as error:
         if os.environ.get("CLAUDEMEM_DAEMON_DEBUG"):
             raise
@@ -95,6 +101,11 @@ def run() -> int:
             1,
         )
     return result if isinstance(result, int) else 0
+
+
+def _give_output_up() -> None:
+    """What is still buffered cannot be written and must not complain again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _say(message: str, code: int) -> int:

@@ -16,6 +16,7 @@ from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.corridor import Corridor, Way
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.age import age
+from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.diagnostics.related import related_keys
 from claudemem_daemon.errors import ClaudememError
@@ -96,8 +97,7 @@ def _daemon(environ: Mapping[str, str], question: Question) -> Iterator[Check]:
     try:
         health = json.loads(client.get("/healthz"))
     except Unreachable as error:
-        fix = "claudemem-daemon service install"
-        yield Check("daemon", "failed", error.message, fix)
+        yield Check("daemon", "failed", error.message, of_silence(error).next or "")
         return
     if health["version"] != __version__:
         yield Check(

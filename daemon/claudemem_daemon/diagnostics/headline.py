@@ -51,6 +51,13 @@ def of_silence(error: Unreachable) -> Headline:
         )
     if error.trouble == "blocked":
         return Headline("blocked", f"cannot tell: {error.message}", "allow this socket", 1)
+    if error.trouble == "other socket":
+        return Headline(
+            "other socket",
+            f"cannot tell: {error.message}",
+            "give this shell the daemon's CLAUDEMEM_DAEMON_SOCKET, or none",
+            1,
+        )
     if error.trouble == "unsafe":
         return Headline("unsafe", error.message, None, 1)
     stop = f"kill -9 {error.pid}" if error.pid else "claudemem-daemon stop"

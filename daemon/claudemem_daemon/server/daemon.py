@@ -162,6 +162,7 @@ class Daemon:
             # Asked twice: whoever it is does not want to wait for answers.
             self._listening.unlink()
             os._exit(1)
+        self._log.line("asked to stop by a signal")
         self._stop.set()
 
     def _asked_to_reload(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from claudemem_daemon.evidence import Evidence
@@ -174,7 +174,9 @@ def _override(question: Question, folded: _Folded) -> None:
     """What the question itself says, and the daemon's own limit over claude-mem's."""
     if folded.values[OWN_LIMIT] is not None:
         folded.values[LIMIT] = folded.values[OWN_LIMIT]
-        folded.sources[LIMIT] = folded.sources[OWN_LIMIT]
+        own = folded.sources[OWN_LIMIT]
+        named = own.detail if own.detail == OWN_LIMIT else f"{OWN_LIMIT} in {own.detail}"
+        folded.sources[LIMIT] = replace(own, detail=named)
     if question.full:
         folded.values[LIMIT] = folded.values[FULL_COUNT] = MOST_OBSERVATIONS
         folded.sources[LIMIT] = folded.sources[FULL_COUNT] = Source("request")
