@@ -156,10 +156,17 @@ class Corridor:
     ) -> ContextAnswer:
         """The rows and their text, which `cap` (in `unit`) limits besides the setting."""
         answer = self.ask(question, deadline)
-        return ContextAnswer(answer, self.render(answer, cap=cap, unit=unit))
+        return ContextAnswer(answer, self.render(answer, cap=cap, unit=unit, deadline=deadline))
 
-    def render(self, answer: Answer, *, cap: int | None = None, unit: Unit = "utf16") -> Context:
-        """The text for rows that were already selected."""
+    def render(
+        self,
+        answer: Answer,
+        *,
+        cap: int | None = None,
+        unit: Unit = "utf16",
+        deadline: Deadline | None = None,
+    ) -> Context:
+        """The text for rows that were already selected; of those that can be written in time."""
         way = answer.way
         return make_context(
             way.question,
@@ -169,6 +176,7 @@ class Corridor:
             warnings=answer.warnings,
             cap=cap,
             unit=unit,
+            deadline=deadline,
         )
 
     def explain(
@@ -186,6 +194,7 @@ class Corridor:
         extra = context.evidence if context is not None else ()
         return (
             answer.selection.complete
+            and (context is None or context.complete)
             and self.configuration.current(answer.way.settings)
             and unchanged(answer.way.evidence)
             and unchanged(extra)

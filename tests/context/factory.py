@@ -10,6 +10,7 @@ from typing import Any
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import make_context
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection.model import (
@@ -183,6 +184,7 @@ def context(
     cap: int | None = None,
     unit: Unit = "utf16",
     settings: Mapping[str, Any] | None = None,
+    deadline: Deadline | None = None,
 ) -> Context:
     return make_context(
         question if question is not None else Question(cwd="/w/app"),
@@ -193,4 +195,5 @@ def context(
         zone=zone,
         cap=cap,
         unit=unit,
+        deadline=deadline,
     )

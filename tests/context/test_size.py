@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from claudemem_daemon.context.budget import Unit, most, size
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.warning import AnswerWarning
@@ -230,3 +231,15 @@ def test_long_names_and_many_warnings_cannot_fill_the_budget() -> None:
     assert made.observations == 20
     assert made.text.count("Warning: ") == 4
     assert "17 more: `claudemem-daemon status`" in made.text
+
+
+def test_rows_that_cannot_be_written_in_time_are_counted() -> None:
+    whole = context(selection(rows(40)), question=Question(cwd="/w/app", full=True))
+    assert (whole.observations, whole.complete, whole.warnings) == (40, True, ())
+    late = context(
+        selection(rows(40)), question=Question(cwd="/w/app", full=True), deadline=Deadline(0)
+    )
+    assert (late.observations, late.left_out, late.complete) == (1, 39, False)
+    assert ids(late.text) == ids(whole.text)[:1]
+    assert "Cut off, time was over: 39 older observations left out." in late.text
+    assert [one.code for one in late.warnings] == ["deadline"]

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.selection.merge import Chosen, merge
+from claudemem_daemon.selection.merge import BATCH, Chosen, merge
 from claudemem_daemon.stores.plans import Candidate, candidate
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row
 
@@ -112,6 +112,22 @@ def test_a_dropped_row_makes_room_for_the_next() -> None:
     flow = [candidate_of(rows[n]) for n in (3, 2, 1)]
     merged = merge([("store", flow)], 2, reader, keep)
     assert [one.row.id for one in merged.rows] == [2, 1]
+
+
+@given(st.integers(0, 3000), st.integers(0, 3000), st.integers(1, 5))
+def test_when_it_gets_late_the_newest_rows_are_there(rows: int, limit: int, batches: int) -> None:
+    """Time is looked at between batches, never before the first."""
+    described = {"epoch": 7, "project": "a", "title": "", "origin": None}
+    looks = iter([False] * (batches - 1))
+
+    def reader(_: str, chosen: list[Candidate]) -> dict[int, Row]:
+        return {one.id: make({**described, "id": one.id}) for one in chosen}
+
+    flow = (candidate(n, 7, "a") for n in range(rows, 0, -1))
+    merged = merge([("store", flow)], limit, reader, lambda _: True, lambda: next(looks, True))
+    found = [one.row.id for one in merged.rows]
+    assert found == list(range(rows, 0, -1))[: min(limit, batches * BATCH)]
+    assert merged.cut == (limit > batches * BATCH <= rows)
 
 
 def test_a_row_that_is_gone_when_it_is_read_is_left_out() -> None:

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Selection
+from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores import connection
 from claudemem_daemon.stores import pool as pool_module
 from claudemem_daemon.stores.connection import Guard
+from claudemem_daemon.stores.reader import StoreReader
 from tests.selection.asking import ask, exact, ids, make_keys, open_pool, prefix
 from tests.support.stores import (
     BASE_EPOCH,
@@ -396,6 +399,49 @@ def test_what_was_found_before_the_deadline_is_shown(
     assert ids(answer) == sorted(ids(answer), reverse=True)
     assert codes(answer) == ["store_slow"]
     assert not answer.complete
+
+
+class Late(Deadline):
+    """Was over before it began."""
+
+    @property
+    def passed(self) -> bool:
+        return True
+
+
+def test_more_rows_than_time_allows_are_cut_off_and_no_store_is_blamed(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_observations(store, [{"title": f"Row {n}"} for n in range(1300)])
+    with open_pool() as pool:
+        monkeypatch.setattr(Sources, "merging", lambda *_: Late(0))
+        answer = ask(store, pool=pool, limit=1300)
+        assert ids(answer) == list(range(1300, 800, -1))
+        (warning,) = answer.warnings
+        assert (warning.code, warning.key) == ("deadline", "CLAUDE_MEM_DAEMON_TIMEOUT_MS")
+        assert "cut off after the newest 500 rows" in warning.message
+        assert not answer.complete
+        assert [one.ok for one in answer.stores] == [True]
+        assert [one.ok for one in pool.describe()] == [True]
+        monkeypatch.undo()
+        whole = ask(store, pool=pool, limit=1300)
+        assert len(whole.observations) == 1300
+        assert whole.complete
+
+
+def test_rows_too_large_for_the_time_are_cut_off_between_two_of_them(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of SQLite's steps a huge row takes few: the guard alone would not stop."""
+    add_observations(store, [{"narrative": "x" * 100_000} for _ in range(20)])
+    looks = iter([False] * 7)
+    monkeypatch.setattr(StoreReader, "_late", lambda _: next(looks, True))
+    with open_pool() as pool:
+        answer = ask(store, pool=pool, limit=20)
+        assert len(answer.observations) == 8
+        assert codes(answer) == ["deadline"]
+        assert not answer.complete
+        assert [one.ok for one in pool.describe()] == [True]
 
 
 def test_the_limit_0_asks_nothing(store: str) -> None:

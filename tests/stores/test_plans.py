@@ -100,6 +100,9 @@ def test_each_plan_runs_by_its_index(store: str, generation: Generation) -> None
         walk = sql.newest_by_id(schema, "observations", FILTERED, "project", "rare", 9)
         assert by_project in details(reader, walk)
         assert "ORDER BY" not in details(reader, walk)
+        further = sql.newest_by_id(schema, "observations", FILTERED, "project", "rare", 9, 50)
+        assert "idx_observations_project (project=? AND rowid<?)" in details(reader, further)
+        assert "ORDER BY" not in details(reader, further)
         proof = sql.out_of_order(schema, "observations", BASE_EPOCH, 50, None, 9)
         for line in reader.query_plan(proof):
             if "observations" in line:

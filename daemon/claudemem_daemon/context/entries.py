@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -82,11 +82,12 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """Entries in order, and how many of each kind are not among them: rows that no budget of this
-    size can hold are not even made."""
+    size can hold are not even made, nor any after time was over (`late`)."""
 
     entries: tuple[Entry, ...]
     rows_beyond: int
     sessions_beyond: int
+    late: bool = False
 
 
 def timeline(
@@ -96,12 +97,14 @@ def timeline(
     full_count: int,
     limit: int | None,
     unit: Unit,
+    late: Callable[[], bool] = lambda: False,
 ) -> Timeline:
     """Both lists in their own order, a session above the rows that are not newer; at most what
-    `limit` units could hold."""
+    `limit` units could hold, and what was made before it got `late`."""
     entries: list[Entry] = []
     waiting = list(reversed(summaries))
     lines = details = rows = 0
+    ended = False
     for number, one in enumerate(observations):
         while waiting and _comes_first(waiting[-1], one):
             entries.append(session_entry(waiting.pop(), look))
@@ -117,10 +120,13 @@ def timeline(
             made = replace(made, shortened=True)
         entries.append(made)
         rows += 1
+        if late() and rows < len(observations):
+            ended = True
+            break
     else:
         entries.extend(session_entry(one, look) for one in reversed(waiting))
         waiting = []
-    return Timeline(tuple(entries), len(observations) - rows, len(waiting))
+    return Timeline(tuple(entries), len(observations) - rows, len(waiting), ended)
 
 
 def observation_entry(one: Observation, look: Look, *, full: bool) -> Entry:

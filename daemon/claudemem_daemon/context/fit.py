@@ -54,6 +54,9 @@ class _Fitting:
         self.unit = unit
         self.rows = sum([one.observation for one in page.timeline.entries])
         entries = page.timeline.entries
+        if limit is None:  # no length is asked for
+            self.lines = self.plain = self.subtitles = self.bodies = []
+            return
         # Line breaks included. Plain lists: these are read again for each cut that is tried.
         self.lines = [size(one.line, unit) + 1 for one in entries]
         self.plain = [
@@ -207,7 +210,8 @@ class _Fitting:
 
     def _note(self, lost: str) -> str:
         words = f"{self.limit:,} {UNIT_WORDS[self.unit]}" if self.limit is not None else "a line"
-        return self.page.style.aside(f"Cut to fit {words}: {lost}. {self.page.advice}")
+        why = "Cut off, time was over" if self.page.timeline.late else f"Cut to fit {words}"
+        return self.page.style.aside(f"{why}: {lost}. {self.page.advice}")
 
     def _least(self) -> Fitted:
         """No row fits: say that there are some, if there is room for even that."""

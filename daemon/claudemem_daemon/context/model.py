@@ -23,3 +23,5 @@ class Context:
     warnings: tuple[AnswerWarning, ...]
     evidence: tuple[Evidence, ...] = ()
     """The transcript, when the prior message was read from it."""
+    complete: bool = True
+    """Whether time was enough to write all of it."""

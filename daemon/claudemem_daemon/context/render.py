@@ -6,9 +6,10 @@ Rendering adds no row and drops none; what the size limit takes, `fit` decides a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from typing import Final
 
 from claudemem_daemon.context import nothing, sections
 from claudemem_daemon.context.agent import AgentStyle
@@ -21,14 +22,20 @@ from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.page import Page, Section
 from claudemem_daemon.context.places import places
 from claudemem_daemon.context.transcript import PriorMessage, prior_message
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.evidence import Evidence
 from claudemem_daemon.evidence import look as look_at
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.model import Selection, Summary
+from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.warning import AnswerWarning
+
+JOINING: Final = 15e-6
+JOINING_TEXT: Final = 8e-9
+"""Seconds, about, that each row and each character of it takes from lines to the finished text."""
 
 
 def make_context(
@@ -41,12 +48,14 @@ def make_context(
     zone: tzinfo | None = None,
     cap: int | None = None,
     unit: Unit = "utf16",
+    deadline: Deadline | None = None,
 ) -> Context:
     """The context of a selection; empty text where nothing is wanted (limit 0, an excluded
     project) or a delta (`question.since`) has nothing new.
 
     At most `settings.context_chars`, and at most `cap` where the assistant has a limit of its own,
     both counted in `unit`; a full question knows only the cap. `zone` is the local one when None.
+    Rows that cannot be written before the `deadline` are left out, and that is said.
     The text has no "now" in it: the same rows give the same text until one of the evidence changes.
     """
     if settings.limit <= 0 or not keys.keys:
@@ -58,15 +67,17 @@ def make_context(
         limit = cap if limit is None else min(limit, cap)
     prior = _prior(question, settings, selection)
     look = _look(question, settings, keys, selection, zone, limit)
-    asked = _Asked(question, keys, selection, warnings, limit, cap, unit, prior.text)
-    fitted = fit(_page(asked, look), limit, unit)
+    asked = _Asked(question, keys, selection, warnings, limit, cap, unit, prior.text, deadline)
+    page = _page(asked, look)
+    fitted = fit(page, limit, unit)
     return Context(
         text=fitted.text,
         observations=fitted.observations,
         left_out=fitted.left_out,
         trimmed=fitted.trimmed,
-        warnings=(),
+        warnings=(out_of_time(fitted.observations, settings),) if page.timeline.late else (),
         evidence=(*prior.evidence, *_zone_evidence(zone)),
+        complete=not page.timeline.late,
     )
 
 
@@ -82,6 +93,17 @@ class _Asked:
     cap: int | None
     unit: Unit
     prior: str
+    deadline: Deadline | None
+
+    def writing(self) -> Callable[[], bool]:
+        """Tells when no further row may be written, for those that are must still be joined."""
+        if self.deadline is None:
+            return lambda: False
+        left = self.deadline.remaining()
+        rows = self.selection.observations
+        joining = JOINING * len(rows) + JOINING_TEXT * sum([len(one.narrative) for one in rows])
+        until = Deadline(self.deadline.at - min(joining, left / 3))
+        return lambda: until.passed
 
     @property
     def news(self) -> bool:
@@ -102,6 +124,7 @@ def _page(asked: _Asked, look: Look) -> Page:
         len(selection.observations) if asked.question.full else settings.full_count,
         asked.limit,
         asked.unit,
+        asked.writing(),
     )
     title, lean = _titles(asked, look)
 

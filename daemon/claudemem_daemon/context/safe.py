@@ -32,6 +32,8 @@ _MARKUP: Final = re.compile(
     r"|\\(?=[!-/:-@\[-`{-~]|$)"  # a backslash that Markdown would take for an escape
     r"|&(?=#?[0-9A-Za-z]{1,32};)"  # an entity that a reader would decode
 )
+_MARKUP_SIGNS: Final = "`|[]<\\&"
+"""What markup begins with; to look for each is much faster than to search for the pattern."""
 _LEADING: Final = re.compile(r"[#>+=~*_-]|[0-9]{1,9}(?=[.)])")
 _ENTITIES: Final = {"<": "&lt;", "&": "&amp;"}
 
@@ -51,7 +53,9 @@ def one_line(raw: str, most: int | None = None) -> str:
             text = _UNSEEN.sub(_visible, _TERMINAL.sub("", text))
     if not text.isascii():
         text = _HIDDEN.sub("", text)
-    line = " ".join(text.split())
+    # Of all blanks only the plain one can be left.
+    untidy = "  " in text or text.startswith(" ") or text.endswith(" ")
+    line = " ".join(text.split()) if untidy else text
     if most is None or (len(line) <= most and len(raw) <= looked_at):
         return line
     return clipped(line, most)
@@ -60,7 +64,7 @@ def one_line(raw: str, most: int | None = None) -> str:
 def inert(raw: str, most: int | None = None) -> str:
     """`one_line`, with what Markdown or a tag reader would act on escaped, also at its start."""
     line = one_line(raw, most)
-    if _MARKUP.search(line):
+    if any(sign in line for sign in _MARKUP_SIGNS):
         line = _MARKUP.sub(_escape, line)
     first = _LEADING.match(line)
     if first is None:

@@ -20,7 +20,7 @@ HISTORY: Final = (
 MOST_WARNINGS: Final = 3
 WARNING_CHARS: Final = 400
 MOST_STORES: Final = 4
-TOLD: Final = frozenset({"ambiguous_key", "git_unreadable", "settings_rejected"})
+TOLD: Final = frozenset({"ambiguous_key", "deadline", "git_unreadable", "settings_rejected"})
 """Besides all that is wrong with a store. Every other warning is for `status` and JSON: it helps no
 model, and some quote a checkout's own files."""
 UNTOLD: Final = frozenset({"store_path_relative"})

@@ -6,12 +6,15 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Row, content_key
 
 Origin = TypeVar("Origin")
+
+BATCH: Final = 500
+"""Rows between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,11 @@ class Chosen(Generic[Origin]):
 
 @dataclass(frozen=True, slots=True)
 class Merged(Generic[Origin]):
+    """cut: time was over before the limit was reached; these are the newest rows all the same."""
+
     rows: tuple[Chosen[Origin], ...]
     duplicates: int
+    cut: bool = False
 
 
 def merge(
@@ -33,13 +39,15 @@ def merge(
     limit: int,
     read: Callable[[Origin, list[Candidate]], dict[int, Row]],
     keep: Callable[[Chosen[Origin]], bool],
+    late: Callable[[], bool] = lambda: False,
 ) -> Merged[Origin]:
     """The newest `limit` distinct rows of all lists, each of which is in the order of the answer:
     time, project, id, all descending; rows without a time last.
 
     Duplicates go before the limit: the same row reached twice, one row of another device in two
     stores, equal content at an equal time. An equal id in two stores alone is no duplicate. `read`
-    gets whole rows; only as many as the limit asks for are read. `keep` may drop a row, too.
+    gets whole rows; only as many as the limit asks for are read. `keep` may drop a row, too. `late`
+    is asked between two batches whether there is no time for another.
     """
     flows = [_labelled(origin, candidates) for origin, candidates in lists]
     ordered = heapq.merge(*flows, key=lambda pair: pair[1].rank, reverse=True)
@@ -47,14 +55,17 @@ def merge(
     seen = _Seen[Origin]()
     duplicates = 0
     while len(chosen) < limit:
-        batch = list(islice(ordered, limit - len(chosen)))
-        if not batch:
-            break
+        size = min(BATCH, limit - len(chosen))
+        batch = list(islice(ordered, size))
         for one in _read(batch, read):
             if seen.again(one):
                 duplicates += 1
             elif keep(one):
                 chosen.append(one)
+        if len(batch) < size:
+            break
+        if len(chosen) < limit and late():
+            return Merged(tuple(chosen), duplicates, cut=True)
     return Merged(tuple(chosen), duplicates)
 
 

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -24,6 +25,8 @@ from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row, text_list
 from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.warning import AnswerWarning
+
+TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 
 
 def select(
@@ -44,14 +47,14 @@ def select(
                 plan["session_summaries"] = summary_count(settings)
             sources.open(located, keys, plan, make_want(question, settings))
         ours = Ownership(keys)
-        rows = _merged(sources, "observations", settings.limit, ours)
+        until = sources.merging(settings.limit)
+        # The few first: many rows may take all the time there is.
+        sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
+        rows = _merged(sources, "observations", settings.limit, ours, until)
         observations = tuple(
             decode.observation(one.row, one.origin.ref.path, _key_of(one)) for one in rows.rows
         )
-        summaries = tuple(
-            decode.summary(one.row, one.origin.ref.path)
-            for one in _merged(sources, "session_summaries", summary_count(settings), ours).rows
-        )
+        summaries = tuple(decode.summary(one.row, one.origin.ref.path) for one in sessions.rows)
         return Selection(
             observations=observations,
             summaries=summaries,
@@ -60,9 +63,9 @@ def select(
             filters=filters,
             rows_exist=any(source.admitted for source in sources.opened),
             duplicates=rows.duplicates,
-            complete=sources.complete,
+            complete=sources.complete and not rows.cut,
             high_water=_high_water(sources),
-            warnings=(*sources.warnings(), *ours.warnings()),
+            warnings=(*sources.warnings(), *ours.warnings(), *_cut_off(sources, rows, settings)),
             states=sources.states(),
         )
 
@@ -98,6 +101,16 @@ def make_want(question: Question, settings: Settings) -> Want:
         platform=platform_name(question.platform_source),
         since=dict(question.since) if question.since is not None else None,
         not_of=question.session_id if question.since is not None else None,
+    )
+
+
+def out_of_time(rows: int, settings: Settings) -> AnswerWarning:
+    """An answer that had to end before its limit: the newest rows are in it, older ones are not."""
+    return AnswerWarning(
+        "deadline",
+        f"cut off after the newest {rows:,} rows: time was over; {TIMEOUT} is"
+        f" {settings.timeout_ms} ms",
+        key=TIMEOUT,
     )
 
 
@@ -162,12 +175,22 @@ class Ownership:
         return self._known[path]
 
 
-def _merged(sources: Sources, table: Table, limit: int, ours: Ownership) -> Merged[Source]:
+def _merged(
+    sources: Sources, table: Table, limit: int, ours: Ownership, until: Deadline
+) -> Merged[Source]:
     def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         return sources.read(source, table, chosen)
 
     lists = [(one, sources.candidates(one, table)) for one in sources.opened]
-    return merge(lists, limit, read, ours.keep)
+    return merge(lists, limit, read, ours.keep, lambda: until.passed)
+
+
+def _cut_off(
+    sources: Sources, rows: Merged[Source], settings: Settings
+) -> tuple[AnswerWarning, ...]:
+    if not rows.cut and not sources.unfinished:
+        return ()
+    return (out_of_time(len(rows.rows), settings),)
 
 
 def _key_of(one: Chosen[Source]) -> str:

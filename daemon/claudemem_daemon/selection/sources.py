@@ -14,7 +14,7 @@ from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.belonging import belonging
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreState
-from claudemem_daemon.stores.plans import Candidate
+from claudemem_daemon.stores.plans import AT_ONCE, Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.rows import Row
@@ -27,6 +27,9 @@ WAIT_FOR: Final = ("busy", "slow")
 KEPT_BACK: Final = 0.15
 """Seconds of the deadline, a quarter of it at most, in which the rows that were found in time can
 still be read and the answer be written."""
+WRITING: Final = 60e-6
+"""Seconds, about, that it takes to write a row into the answer. Where a question is for so many
+rows that this counts, they get half of the time at most."""
 
 
 @dataclass(eq=False, slots=True)
@@ -50,6 +53,8 @@ class Sources:
     deadline: Deadline
     opened: list[Source] = field(default_factory=list)
     failures: dict[str, StoreError] = field(default_factory=dict)
+    unfinished: bool = False
+    """Whether there was no time for all rows that were asked for; no store's fault."""
     stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Sources:
@@ -121,11 +126,20 @@ class Sources:
             first: list[Candidate] = []
             source.first[table] = first
             try:
-                first.extend(islice(flow, rows))
+                first.extend(islice(flow, min(rows, AT_ONCE)))
             except StoreError as error:
                 return error
             source.flows[table] = flow
         return None
+
+    def merging(self, limit: int) -> Deadline:
+        """When the rows must have been read, so that up to `limit` of them can still be written.
+        What is read from now on, is read until then."""
+        left = self.deadline.remaining()
+        until = Deadline(self.deadline.at - min(WRITING * limit, left / 2))
+        for source in self.opened:
+            source.reader.extend(until)
+        return until
 
     def candidates(self, source: Source, table: Table) -> Iterator[Candidate]:
         """All matching rows of one store, those after the first as they are asked for."""
@@ -133,7 +147,7 @@ class Sources:
         try:
             yield from source.flows.get(table, ())
         except StoreError as error:
-            self._note(source, error)
+            self._stopped(source, error)
 
     def read(self, source: Source, table: Table, chosen: list[Candidate]) -> dict[int, Row]:
         """The rows themselves; without those that could not be read any more."""
@@ -142,7 +156,7 @@ class Sources:
             for row in source.reader.rows(table, chosen):
                 found[row.id] = row
         except StoreError as error:
-            self._note(source, error)
+            self._stopped(source, error)
         return found
 
     def reports(self, located: Located) -> tuple[StoreReport, ...]:
@@ -176,7 +190,17 @@ class Sources:
 
     @property
     def complete(self) -> bool:
-        return not self.failures and all(one.reader.data_version is not None for one in self.opened)
+        return (
+            not self.failures
+            and not self.unfinished
+            and all(one.reader.data_version is not None for one in self.opened)
+        )
+
+    def _stopped(self, source: Source, error: StoreError) -> None:
+        if error.reason == "slow":
+            self.unfinished = True
+        else:
+            self._note(source, error)
 
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error

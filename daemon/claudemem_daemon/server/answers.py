@@ -183,7 +183,7 @@ class Answers:
         slow = key in self._kept and self._kept[key].slow
         self._forget(key)
         selection = made.answer.selection
-        if not selection.complete:
+        if not selection.complete or not (made.context is None or made.context.complete):
             return
         # Only what tells whether it stands is kept beside the bytes; the rows are in them.
         bare = replace(made.answer, selection=replace(selection, observations=(), summaries=()))

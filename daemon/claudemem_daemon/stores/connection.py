@@ -200,7 +200,7 @@ def translate(error: apsw.Error, path: str) -> StoreError:
     code = f"SQLite code {extended}" if isinstance(extended, int) else "SQLite"
     detail = " ".join(str(error).split())
     if isinstance(error, apsw.InterruptError):
-        return StoreError(f"{path}: not read to the end in time", path=path, reason="slow")
+        return slow(path)
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreError(f"{path}: locked by another process ({code})", path=path, reason="busy")
     if isinstance(error, apsw.NotADBError):
@@ -218,6 +218,11 @@ def translate(error: apsw.Error, path: str) -> StoreError:
             f"{path}: I/O error (network file system?) ({code})", path=path, reason="io"
         )
     return StoreError(f"{path}: cannot be read ({code}: {detail})", path=path, reason="unreadable")
+
+
+def slow(path: str) -> StoreError:
+    """The deadline came first."""
+    return StoreError(f"{path}: not read to the end in time", path=path, reason="slow")
 
 
 def _uri(path: str, *, immutable: bool) -> str:

@@ -16,7 +16,7 @@ from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import Cell, epoch_ms, text
 from claudemem_daemon.stores.schema import index_on
-from claudemem_daemon.stores.sql import Plan, Statement, Table, Wanted
+from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 FEW: Final = 400
 """So few rows are always read through the project index."""
@@ -28,6 +28,9 @@ TIME_SHARE: Final = 10
 """So many ids of the project index are collected in the time that one row by the time plan takes."""
 LEAST_STEP: Final = 16
 """Rows of each project that one step of the walk goes down at least."""
+AT_ONCE: Final = 1_000
+"""Rows that are looked for before the first one is given, however many are wanted: the newest are
+to be read before the time is over. Those after them are looked for when they are asked for."""
 RECENT_ROWS: Final = 5_000
 MOST_OUT_OF_ORDER: Final = 2_000
 """Rows inserted late with an early id; a store with more of them gets another plan."""
@@ -124,8 +127,9 @@ class Plans:
     def candidates(
         self, table: Table, wanted: Wanted, limit: int
     ) -> Generator[Candidate, None, None]:
-        """All matching rows in order, worked out about `limit` at a time."""
+        """All matching rows in order, worked out about `limit` at a time, or `AT_ONCE`."""
         plan = self.choose(table, wanted, limit)
+        limit = min(limit, AT_ONCE)
         if plan == "recent":
             yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted)))
         elif plan == "walk":
@@ -143,34 +147,40 @@ class Plans:
         """Rows with the highest ids are the newest, but for those that were inserted late: copied
         from another device, or imported. The time index tells whether there are any."""
         given: set[int] = set()
-        step = max(LEAST_STEP, limit)
+        found: dict[int, Candidate] = {}
+        down_to: dict[tuple[Column, str], int | None] = {
+            (column, name): None for column, names in wanted.branches for name in names
+        }
+        """Branches that have more rows -> the lowest id that was reached."""
+        step = target = max(LEAST_STEP, limit)
         while True:
-            found: dict[int, Candidate] = {}
-            below = 0
-            for column, names in wanted.branches:
-                for name in names:
-                    statement = sql.newest_by_id(self._schema, table, wanted, column, name, step)
-                    try:
-                        ids = self._take(statement, found)
-                    except StoreError:
-                        yield from _fresh(found.values(), given)
-                        raise
-                    if len(ids) == step:
-                        below = max(below, min(ids))
-            newest = sorted(found.values(), reverse=True)
-            if below:
-                since = newest[min(step, len(newest)) - 1].epoch
-                late = None if since is None else self._late(table, wanted, since, below)
-                if late is None or since is None:
-                    yield from _without(given, self._disordered(table, wanted, step))
-                    return
-                found |= late
-                # Only what is at least as new as `since` is known to be complete.
-                found = {n: one for n, one in found.items() if (one.epoch or 0) >= since}
-            yield from _fresh(found.values(), given)
-            if not below:
+            for column, name in tuple(down_to):
+                below = down_to[column, name]
+                statement = sql.newest_by_id(self._schema, table, wanted, column, name, step, below)
+                try:
+                    ids = self._take(statement, found)
+                except StoreError:
+                    yield from _fresh(found.values(), given)
+                    raise
+                if len(ids) == step:
+                    down_to[column, name] = min(ids)
+                else:
+                    del down_to[column, name]
+            if not down_to:
+                yield from _fresh(found.values(), given)
                 return
-            step *= 4
+            newest = sorted(found.values(), reverse=True)
+            since = newest[min(target, len(newest)) - 1].epoch
+            lowest = max(reached or 0 for reached in down_to.values())
+            late = None if since is None else self._late(table, wanted, since, lowest)
+            if late is None or since is None:
+                yield from _without(given, self._disordered(table, wanted, step))
+                return
+            found |= late
+            # Only what is at least as new as `since` is known to be complete.
+            yield from _fresh((one for one in found.values() if (one.epoch or 0) >= since), given)
+            step *= 2
+            target += step
 
     def _late(
         self, table: Table, wanted: Wanted, since: int, below: int

@@ -11,7 +11,7 @@ import apsw
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.stores import sql
-from claudemem_daemon.stores.connection import Connection, translate
+from claudemem_daemon.stores.connection import Connection, slow, translate
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
@@ -112,6 +112,9 @@ class StoreReader:
             ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
             for cells in self._flow(sql.wide(self.schema, table, ids)):
                 yield _row(cells, epochs)
+                # The guard counts steps of SQLite, and a row of many megabytes takes few of them.
+                if self._late():
+                    raise slow(self._connection.path)
 
     def plan(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """The plan that a look at the store says is cheapest."""
@@ -137,6 +140,10 @@ class StoreReader:
         rows = self._flow(sql.distinct(self.schema, table, column, prefix))
         # Above a prefix that ends in the last character of all there is no bound to give to SQL.
         return [name for row in rows if (name := str(row[0])).startswith(prefix)]
+
+    def _late(self) -> bool:
+        until = self._connection.guard.deadline
+        return until is not None and until.passed
 
     def _columns(self, table: Table) -> frozenset[str]:
         return self.schema.observations if table == "observations" else self.schema.summaries

@@ -201,11 +201,20 @@ def recent_rows(schema: Schema, table: Table, wanted: Wanted) -> Statement:
 
 
 def newest_by_id(
-    schema: Schema, table: Table, wanted: Wanted, column: Column, name: str, limit: int
+    schema: Schema,
+    table: Table,
+    wanted: Wanted,
+    column: Column,
+    name: str,
+    limit: int,
+    below: int | None = None,
 ) -> Statement:
-    """The walk plan's first half: matching rows of one project, highest ids first."""
+    """The walk plan's first half: matching rows of one project, highest ids (`below` one that was
+    reached before) first."""
     where = _Builder()
     where.add(f"{column} = ?", name)
+    if below is not None:
+        where.add("id < ?", below)
     _filters(schema, table, wanted, where)
     index = index_on(schema, table, column)
     return Statement(

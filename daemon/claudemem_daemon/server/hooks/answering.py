@@ -94,7 +94,7 @@ def _whole(
     if sessions is not None and call.kind != "prompt":
         sessions.begin(call)
     rows = corridor.ask(question, deadline)
-    return _told(call, rows, corridor, sessions, "whole context")
+    return _told(call, rows, corridor, sessions, deadline, "whole context")
 
 
 def _news(
@@ -114,7 +114,7 @@ def _news(
     kept = {path: mark for path, mark in told.items() if not _began_anew(mark, now.get(path))}
     if len(kept) < len(told):
         rows = ask(kept)
-    return _told(call, rows, corridor, sessions, "news")
+    return _told(call, rows, corridor, sessions, deadline, "news")
 
 
 def _marks(selection: Selection) -> dict[str, Mark]:
@@ -136,10 +136,15 @@ def _began_anew(before: Mark, now: Mark | None) -> bool:
 
 
 def _told(
-    call: HookCall, rows: Answer, corridor: Corridor, sessions: Sessions | None, what: str
+    call: HookCall,
+    rows: Answer,
+    corridor: Corridor,
+    sessions: Sessions | None,
+    deadline: Deadline,
+    what: str,
 ) -> HookAnswer:
     def render(cap: int | None, unit: Unit) -> str:
-        return corridor.render(rows, cap=cap, unit=unit).text
+        return corridor.render(rows, cap=cap, unit=unit, deadline=deadline).text
 
     body = fitted(call, render)
     if sessions is not None:
