@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from claudemem_daemon.server import workers as workers_module
 from claudemem_daemon.server.workers import MOST, USUAL, Workers
 
 
@@ -79,3 +80,30 @@ def test_what_was_given_up_before_its_turn_is_not_done() -> None:
     finally:
         gate.set()
     assert done == []
+
+
+def test_when_work_has_stopped_it_is_tidied_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "QUIET", 0.01)
+    gate = threading.Event()
+    done: list[bool] = []
+
+    async def ask() -> None:
+        tidied = asyncio.Event()
+
+        def tidy() -> None:
+            done.append(gate.is_set())
+            tidied.set()
+
+        workers = Workers(tidy)
+        slow = workers.submit(lambda: gate.wait(60))
+        await asyncio.wait_for(workers.submit(lambda: None), 30)
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+        await asyncio.wait_for(slow, 30)
+        await asyncio.wait_for(tidied.wait(), 30)
+        await asyncio.sleep(0.05)  # nothing more comes of itself
+        tidied.clear()
+        await workers.submit(lambda: None)
+        await asyncio.wait_for(tidied.wait(), 30)
+
+    asyncio.run(ask())
+    assert done == [True, True]

@@ -20,6 +20,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import pool as pool_module
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Wanted
 from tests.stores.reading import open_pool, rows, state
 from tests.support.stores import (
@@ -213,6 +214,24 @@ def test_a_wal_writer_in_the_middle_is_not_waited_for(store: str) -> None:
         writer.run("DELETE FROM observations")
         assert len(rows(pool, store, 0.5)) == 3
         writer.run("ROLLBACK")
+
+
+def test_no_pages_are_kept_between_requests(store: str) -> None:
+    """Dozens of stores are open at once; the system's page cache has their pages already."""
+    add_observations(store, [{"narrative": "x" * 3000} for _ in range(100)])
+
+    def kept(reader: StoreReader) -> int:
+        used: tuple[int, int] = reader._connection.db.status(apsw.SQLITE_DBSTATUS_CACHE_USED)
+        return used[0]
+
+    with open_pool() as pool:
+        for _ in range(2):
+            with pool.reading(StoreRef(store, "told"), Deadline.after(20)) as reader:
+                wanted = Wanted(projects=("app",))
+                (found,) = reader.candidates("observations", wanted, 200)
+                assert len(reader.wide("observations", found)) == 103
+                during = kept(reader)
+            assert kept(reader) < during / 10
 
 
 def test_no_reading_is_left_open_between_requests(store: str) -> None:

@@ -22,6 +22,8 @@ def run_command() -> int:
     One daemon a user: a second one says "already running" and exits 1 (0 under a service manager).
     SIGHUP reads the settings again.
     """
+    # Nobody's plugin belongs in the daemon, and to look for some takes a megabyte and 10 ms.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from claudemem_daemon.server.run import run_daemon
 
     return run_daemon(os.environ)

@@ -24,6 +24,8 @@ from claudemem_daemon.warning import AnswerWarning
 WAIT_FOR: Final = ("busy", "slow")
 """Reasons that time may mend; such a store is asked again when the others have answered."""
 
+FEW_STORES: Final = 4
+"""So many may keep what they read in memory until the answer is made."""
 KEPT_BACK: Final = 0.15
 """Seconds of the deadline, a quarter of it at most, in which the rows that were found in time can
 still be read and the answer be written."""
@@ -71,16 +73,18 @@ class Sources:
         slow or locked one gets a share of the time, and what is left when the others are done."""
         until = Deadline(self.deadline.at - min(KEPT_BACK, self.deadline.remaining() / 4))
         refs = located.stores
+        crowded = len(refs) > FEW_STORES
         waiting: list[StoreRef] = []
         for number, ref in enumerate(refs):
             # A share stays for those that are asked twice; a single store needs no second time.
             single = len(refs) == 1
             share = until if single else until.share(len(refs) - number + 1)
-            error = self._try(ref, keys, plan, want, share, last=single)
+            error = self._try(ref, keys, plan, want, share, last=single, crowded=crowded)
             if error is not None and error.reason in WAIT_FOR and not single:
                 waiting.append(ref)
         for number, ref in enumerate(waiting):
-            self._try(ref, keys, plan, want, until.share(len(waiting) - number), last=True)
+            share = until.share(len(waiting) - number)
+            self._try(ref, keys, plan, want, share, last=True, crowded=crowded)
         order = {ref.path: number for number, ref in enumerate(refs)}
         self.opened.sort(key=lambda one: order[one.ref.path])
 
@@ -93,6 +97,7 @@ class Sources:
         until: Deadline,
         *,
         last: bool,
+        crowded: bool,
     ) -> StoreError | None:
         try:
             with ExitStack() as attempt:
@@ -107,6 +112,8 @@ class Sources:
                 if error is not None and not (last and error.reason == "slow"):
                     raise error
                 reader.extend(self.deadline)
+                if crowded:
+                    reader.drop_pages()
                 self.stack.push(attempt.pop_all())
         except StoreError as failure:
             self.failures[ref.path] = failure

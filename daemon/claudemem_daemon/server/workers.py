@@ -22,11 +22,23 @@ STUCK: Final = 5.0
 """Seconds after which `status` speaks of it."""
 
 
+QUIET: Final = 1.0
+"""Seconds without work after which there is time to tidy up."""
+
+
 class Workers:
     """A small pool that adds a thread for each slow one: a store on a share that hangs takes one
-    thread with it, not the pool. The threads never keep the process alive."""
+    thread with it, not the pool. The threads never keep the process alive.
 
-    def __init__(self) -> None:
+    `tidy` is called on the event loop, once, when there has been no work for a while.
+    """
+
+    def __init__(self, tidy: Callable[[], None] = lambda: None) -> None:
+        self._tidy = tidy
+        self._last = 0.0
+        """When the last work came, on the loop's clock."""
+        self._waiting = False
+        """Whether it is already arranged to look if all is quiet."""
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._busy: dict[int, float] = {}
@@ -57,7 +69,19 @@ class Workers:
 
         self._queue.put(run)
         self._look(loop)
+        self._last = loop.time()
+        if not self._waiting:
+            self._waiting = True
+            loop.call_later(QUIET, self._if_quiet, loop)
         return future
+
+    def _if_quiet(self, loop: asyncio.AbstractEventLoop) -> None:
+        left = self._last + QUIET - loop.time()
+        if left > 0 or self._busy:
+            loop.call_later(max(left, QUIET / 2), self._if_quiet, loop)
+            return
+        self._waiting = False
+        self._tidy()
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         """Threads for everything that is queued, as far as the limits go; again as soon as those

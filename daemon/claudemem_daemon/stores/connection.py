@@ -27,7 +27,7 @@ _ALWAYS: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cell_size_check = 1",
     # In KiB. Small, for there may be dozens of stores; the system's page cache holds the rest.
-    "PRAGMA cache_size = -1024",
+    "PRAGMA cache_size = -256",
 )
 _MOST_BYTES: Final = 256 * 1024 * 1024
 
@@ -115,6 +115,12 @@ class Connection:
         self.guard.budget = None
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")
+        # The next reading mostly comes after a write, which makes these pages worthless.
+        self.drop_pages()
+
+    def drop_pages(self) -> None:
+        """Free SQLite's copies of the pages that were read; the system's page cache has them."""
+        self.db.release_memory()
 
     def close(self) -> None:
         self.db.close(True)
@@ -142,6 +148,7 @@ class Sentinel:
                 return self.version()
             finally:
                 self._db.set_busy_timeout(0)
+                self._db.release_memory()
         rows = self._execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])  # type: ignore[arg-type]  # a whole number, always
 

@@ -90,6 +90,10 @@ class StoreReader:
         """Give the statements to come until `deadline`."""
         self._connection.guard.deadline = deadline
 
+    def drop_pages(self) -> None:
+        """Hold less memory while other stores are read."""
+        self._connection.drop_pages()
+
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
         """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
         a time. Close it before the reading ends."""
