@@ -82,6 +82,7 @@ def test_any_file_and_any_environment_give_whole_settings(
         home.write(values)
         settings = home.ask(env)
         again = home.ask(env)
+    assert {*KEY_FIELDS} == {*KEYS, DATA_DIR}, "every key is shown"
     for key in KEY_FIELDS:
         assert key in settings.sources
         settings.value(key)

@@ -72,11 +72,6 @@ def settings_shape(settings: Settings) -> dict[str, Any]:
             "origin": source.origin,
             "detail": source.detail,
         }
-    shape["CLAUDE_MEM_MODE"] = {
-        "value": settings.mode.id,
-        "origin": settings.sources["CLAUDE_MEM_MODE"].origin,
-        "detail": settings.sources["CLAUDE_MEM_MODE"].detail,
-    }
     return shape
 
 

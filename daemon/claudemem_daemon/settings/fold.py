@@ -70,9 +70,8 @@ def fold(inputs: Inputs) -> Settings:
         CONCEPTS, inputs, folded, loaded.mode, tuple(item.id for item in loaded.mode.concepts)
     )
     _override(inputs.question, folded)
-    values = {key.field: folded.values[name] for name, key in KEYS.items() if name != OWN_LIMIT}
-    values["limit"] = folded.values[LIMIT]
-    for gone in ("modes_dir", "mode", "types", "concepts"):
+    values = {key.field: folded.values[name] for name, key in KEYS.items()}
+    for gone in ("mode", "types", "concepts"):
         del values[gone]
     return Settings(
         **values,

@@ -202,7 +202,7 @@ KEYS: Final[Mapping[str, Key]] = {
     key.name: key
     for key in (
         Key("CLAUDE_MEM_CONTEXT_OBSERVATIONS", "limit", 50, count(MOST_OBSERVATIONS)),
-        Key("CLAUDE_MEM_DAEMON_OBSERVATIONS", "limit", None, count(MOST_OBSERVATIONS)),
+        Key("CLAUDE_MEM_DAEMON_OBSERVATIONS", "own_limit", None, count(MOST_OBSERVATIONS)),
         Key("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", "types", None, ids),
         Key("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", "concepts", None, ids),
         Key("CLAUDE_MEM_MODE", "mode", "code", mode_id),

@@ -57,6 +57,8 @@ class Settings:
     data_dir: str
     settings_path: str
     limit: int
+    """The one in force: `own_limit` where it is set."""
+    own_limit: int | None
     types: tuple[str, ...]
     """Allowed types, lower case, in the order given; empty = none allowed."""
     concepts: tuple[str, ...]
@@ -66,6 +68,7 @@ class Settings:
     (A mode's own list is a whitelist too and sets this; only `*` lifts it.)"""
     concepts_restricted: bool
     mode: Mode
+    modes_dir: str | None
     full_count: int
     full_field: FullField
     session_count: int
@@ -93,7 +96,8 @@ class Settings:
 
     def value(self, key: str) -> Any:
         """The effective value of a contract key, as `config` shows it."""
-        return getattr(self, KEY_FIELDS[key])
+        value = getattr(self, KEY_FIELDS[key])
+        return value.id if isinstance(value, Mode) else value
 
 
 KEY_FIELDS: Mapping[str, str] = {
@@ -101,6 +105,8 @@ KEY_FIELDS: Mapping[str, str] = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "limit",
     "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES": "types",
     "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS": "concepts",
+    "CLAUDE_MEM_MODE": "mode",
+    "CLAUDE_MEM_MODES_DIR": "modes_dir",
     "CLAUDE_MEM_CONTEXT_FULL_COUNT": "full_count",
     "CLAUDE_MEM_CONTEXT_FULL_FIELD": "full_field",
     "CLAUDE_MEM_CONTEXT_SESSION_COUNT": "session_count",
@@ -114,6 +120,7 @@ KEY_FIELDS: Mapping[str, str] = {
     "CLAUDE_MEM_DAEMON_SCOPE": "scope",
     "CLAUDE_MEM_DAEMON_STORES": "stores",
     "CLAUDE_MEM_DAEMON_ALIASES": "aliases",
+    "CLAUDE_MEM_DAEMON_OBSERVATIONS": "own_limit",
     "CLAUDE_MEM_DAEMON_CONTEXT_CHARS": "context_chars",
     "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT": "prompt_context",
     "CLAUDE_MEM_DAEMON_TIMEOUT_MS": "timeout_ms",
