@@ -147,6 +147,37 @@ def test_config_tells_each_value_and_its_source(world: World) -> None:
     assert "CLAUDE_MEM_DAEMON_SCOPE" in ours(world, "config").stderr
 
 
+def test_config_shows_what_the_daemon_holds(world: World) -> None:
+    """A damaged settings.json: the daemon's last good values are the ones in force."""
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 7})
+    assert world.query(world.root / "app")["filters"]["limit"] == 7
+    world.settings_path.write_text("{broken")
+    done = ours(world, "config", "--json")
+    shape = json.loads(done.stdout)
+    assert shape["settings"]["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]["value"] == 7
+    assert shape["settings_path"] == str(world.settings_path)
+    assert [one["code"] for one in shape["warnings"]] == ["settings_rejected"]
+    table = ours(world, "config")
+    assert re.search(r"^CLAUDE_MEM_CONTEXT_OBSERVATIONS +7 +file: ", table.stdout, re.M)
+    assert "still using what was loaded" in table.stderr
+    assert world.daemon.stop() == 0
+    alone = json.loads(ours(world, "config", "--json").stdout)
+    assert alone["settings"].keys() == shape["settings"].keys()
+    assert alone["settings"]["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]["value"] == 50
+    assert "the defaults stand" in alone["warnings"][0]["message"]
+
+
+def test_config_writes_values_as_the_file_has_them(world: World) -> None:
+    world.settings({"CLAUDE_MEM_DAEMON_ALIASES": {"app": ["old"]}})
+    lines = [line.split(maxsplit=2) for line in ours(world, "config").stdout.splitlines()]
+    values = {line[0]: line[1] for line in lines}
+    assert values["CLAUDE_MEM_CONTEXT_SHOW_LAST_SUMMARY"] == "true"
+    assert values["CLAUDE_MEM_CONTEXT_SHOW_LAST_MESSAGE"] == "false"
+    assert values["CLAUDE_MEM_DAEMON_OBSERVATIONS"] == "-"
+    assert values["CLAUDE_MEM_MODES_DIR"] == "-"
+    assert '{"app": ["old"]}' in ours(world, "config").stdout
+
+
 def test_status_is_true_and_exits_by_it(world: World) -> None:
     ours(world, "query")
     good = ours(world, "status")

@@ -37,7 +37,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
         made = corridor.context(question, deadline).context.text
         return made.encode("utf-8", "replace")
 
-    text = _ask(question, lambda client: client.get(_INJECT, _parameters(question)), text_here)
+    text = ask(question, lambda client: client.get(_INJECT, _parameters(question)), text_here)
     if as_shape:
         shape = _rows(question)
         click.echo(as_json({"context": text.decode(), **shape}))
@@ -84,7 +84,7 @@ def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> No
         shape: dict[str, Any] = json.loads(as_json(explain_shape(way, explanation)))
         return shape
 
-    shape = _ask(question, lambda client: client.post("/v1/explain", body), here)
+    shape = ask(question, lambda client: client.post("/v1/explain", body), here)
     if as_shape:
         click.echo(as_json(shape))
         return
@@ -95,7 +95,7 @@ def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> No
 _INJECT = "/api/context/inject"
 
 
-def _ask(
+def ask(
     question: Question,
     daemon: Callable[[Client], T],
     here: Callable[[Corridor, Deadline], T],
@@ -116,7 +116,7 @@ def _rows(question: Question) -> dict[str, Any]:
         shape: dict[str, Any] = json.loads(as_json(query_shape(corridor.ask(question, deadline))))
         return shape
 
-    asked: dict[str, Any] = _ask(
+    asked: dict[str, Any] = ask(
         question, lambda client: client.post("/v1/query", _body(question)), here
     )
     return asked

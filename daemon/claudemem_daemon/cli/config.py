@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Any
 
 import click
 
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.cli.asking import ask
 from claudemem_daemon.cli.options import cwd_option, make_question, path_text, plain, table
+from claudemem_daemon.client import Client
+from claudemem_daemon.corridor import Corridor
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.server.shapes import as_json, settings_shape, warning_shapes
 
 
@@ -17,39 +22,64 @@ from claudemem_daemon.server.shapes import as_json, settings_shape, warning_shap
 def config_command(cwd: str | None, as_shape: bool) -> None:
     """Every setting as this shell's hooks get it: value and source.
 
-    Strongest first: the environment, settings.json, the active mode, the built-in default.
+    Strongest first: the environment, settings.json, the active mode, the built-in default. Told by
+    the daemon, which may hold last good values; where none runs, read from the files.
     """
-    with open_corridor(os.environ) as corridor:
-        settings = corridor.configuration.snapshot(make_question(cwd=cwd))
-    shape = settings_shape(settings)
+    question = make_question(cwd=cwd)
+
+    def of_daemon(client: Client) -> dict[str, Any]:
+        # A project that no store can have: only the settings are wanted.
+        body = {"projects": ["/"], "env": dict(question.env)}
+        answer: dict[str, Any] = client.post("/v1/explain", body)
+        folder = answer["settings"]["CLAUDE_MEM_DATA_DIR"]["value"]
+        return {
+            "settings_path": os.path.join(folder, "settings.json"),
+            "settings": answer["settings"],
+            "warnings": [one for one in answer["warnings"] if one["code"].startswith(_OURS)],
+        }
+
+    def here(corridor: Corridor, _deadline: Deadline) -> dict[str, Any]:
+        settings = corridor.configuration.snapshot(question)
+        return {
+            "settings_path": settings.settings_path,
+            "settings": settings_shape(settings),
+            "warnings": warning_shapes(settings.warnings),
+        }
+
+    shape: dict[str, Any] = ask(question, of_daemon, here)
     if as_shape:
-        click.echo(
-            as_json(
-                {
-                    "settings_path": settings.settings_path,
-                    "settings": shape,
-                    "warnings": warning_shapes(settings.warnings),
-                }
-            )
-        )
+        click.echo(as_json(shape))
         return
-    click.echo(f"settings file: {path_text(settings.settings_path)}")
+    click.echo(f"settings file: {path_text(shape['settings_path'])}")
     rows = [["KEY", "VALUE", "FROM"]]
-    for key, one in shape.items():
-        value = one["value"]
-        shown = ", ".join(value) if isinstance(value, tuple) else str(value)
+    for key, one in shape["settings"].items():
         where = f": {path_text(one['detail'])}" if one["detail"] not in (None, key) else ""
-        rows.append([key, plain(shown, 60) or "-", f"{_ORIGIN.get(one['origin'])}{where}"])
+        origin = _ORIGIN.get(one["origin"], one["origin"])
+        rows.append([key, plain(_shown(one["value"]), 60) or "-", f"{origin}{where}"])
     for line in table(rows):
         click.echo(line)
-    for warning in settings.warnings:
-        click.echo(f"! {plain(warning.message, 400)}", err=True)
+    for warning in shape["warnings"]:
+        click.echo(f"! {plain(warning['message'], 400)}", err=True)
 
+
+def _shown(value: object) -> str:
+    """As settings.json has it, lists as comma lists."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return json.dumps(value, ensure_ascii=False) if value != {} else ""
+
+
+_OURS = ("setting", "mode_")
+"""How the codes of warnings begin that are about settings."""
 
 _ORIGIN = {
     "request": "this request",
     "caller": "environment",
-    "daemon": "environment",
+    "daemon": "the daemon's environment",
     "settings": "file",
     "mode": "mode",
     "default": "default",
