@@ -143,7 +143,8 @@ def test_sessions_without_rows_are_shown_as_they_are() -> None:
     assert made.observations == 0
     assert "## Last session" in made.text
     assert "- S1 12:01 ▸ request 1" in made.text
-    assert "memory exists" in made.text
+    assert "memory exists, but no observation of it is shown" in made.text
+    assert "nothing of it is shown" in context(selection(rows_exist=True)).text
 
 
 def test_a_person_is_told_the_same() -> None:

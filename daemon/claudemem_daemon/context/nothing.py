@@ -23,7 +23,9 @@ _WAITING: Final = frozenset({"untrusted", "missing"})
 def state(selection: Selection, warnings: Sequence[AnswerWarning]) -> str:
     """For the title, in our own words."""
     if selection.rows_exist:
-        return "memory exists, but nothing of it is shown"
+        # Session summaries know no types; where there are some, they follow.
+        nothing = "no observation" if selection.summaries else "nothing"
+        return f"memory exists, but {nothing} of it is shown"
     broken = any(not one.ok and one.reason not in _WAITING for one in selection.stores)
     if broken or not selection.complete:
         return "memory could not be read"
