@@ -108,6 +108,20 @@ def test_human_context_has_colours_and_no_escape_of_a_row(world: World) -> None:
     assert not ANSI.search(ours(world, "context").stdout)
 
 
+@pytest.mark.parametrize("off", ["limit", "excluded"])
+def test_a_store_that_was_not_opened_is_not_said_to_be_well(world: World, off: str) -> None:
+    Path(world.store).write_bytes(b"no SQLite file")
+    excluded = {"CLAUDE_MEM_EXCLUDED_PROJECTS": str(world.root / "app")}
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0} if off == "limit" else excluded)
+    assert json.loads(ours(world, "query", "--json").stdout)["stores"] == []
+    (looked_at,) = json.loads(ours(world, "explain", "--json").stdout)["stores"]
+    assert (looked_at["ok"], looked_at["reason"]) == (False, "foreign")
+    said = ours(world, "doctor").stdout
+    assert "does not exist" not in said
+    reason = "the limit is 0" if off == "limit" else "is excluded by"
+    assert re.search(rf"memory here: .*{reason}", said)
+
+
 def test_explain_says_which_filter_drops_a_row(world: World) -> None:
     assert "type_filtered" in ours(world, "explain", "--types", "bugfix", "1").stdout
     assert "included" in ours(world, "explain", "1").stdout

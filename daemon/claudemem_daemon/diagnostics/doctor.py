@@ -148,7 +148,9 @@ def _stores(corridor: Corridor, question: Question) -> Iterator[Check]:
     way = corridor.way(question)
     answer = corridor.ask(question, Deadline.after(5))
     reports = answer.selection.stores
-    if not reports:
+    if not reports and way.located.stores:
+        yield Check("stores", "ok", "none is read for this folder: see memory here")
+    elif not reports:
         yield Check(
             "stores",
             "warning",
@@ -162,7 +164,14 @@ def _stores(corridor: Corridor, question: Question) -> Iterator[Check]:
             fix = "claudemem-daemon allow " + one.path if one.reason == "untrusted" else ""
             yield Check("store", "warning", one.error or "cannot be read", fix)
     count = len(answer.selection.observations)
-    if count:
+    off = next((one for one in way.warnings if one.code in ("excluded", "cwd_vanished")), None)
+    if off is not None and not way.keys.keys:
+        yield Check("memory here", "warning", off.message)
+    elif way.settings.limit == 0:
+        limit = way.settings.sources["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]
+        message = f"turned off: the limit is 0 ({limit.detail or limit.origin})"
+        yield Check("memory here", "warning", message, "claudemem-daemon config")
+    elif count:
         yield Check("memory here", "ok", f"{count} observations for {way.keys.name}")
     elif answer.selection.rows_exist:
         message = "rows exist, but the filters exclude all of them"

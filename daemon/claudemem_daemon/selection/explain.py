@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from claudemem_daemon.deadline import Deadline
@@ -124,6 +124,10 @@ def explain(
         fates.append(
             Fate(observation, None, "not_found", f"no observation {observation} in these stores")
         )
+    # Where the answer needed no store, as with a limit of 0, only this look knows them.
+    known = {one.path for one in selection.stores}
+    more = (one for one in sources.reports(located) if one.path not in known)
+    selection = replace(selection, stores=(*selection.stores, *more))
     return Explanation(tuple(counts), tuple(queries), tuple(fates), selection)
 
 

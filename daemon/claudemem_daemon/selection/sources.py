@@ -167,10 +167,13 @@ class Sources:
         return found
 
     def reports(self, located: Located) -> tuple[StoreReport, ...]:
+        """Those that were opened or tried; of any other nothing is known."""
         versions = {one.ref.path: one.reader.schema.version for one in self.opened}
         found: list[StoreReport] = []
         for ref in located.stores:
             error = self.failures.get(ref.path)
+            if error is None and ref.path not in versions:
+                continue
             found.append(
                 StoreReport(
                     ref.path,
