@@ -99,6 +99,34 @@ def test_query_is_a_table_for_people(world: World) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["3", "2", "1"]
 
 
+def test_an_empty_context_has_a_reason_beside_it(world: World) -> None:
+    gone = str(world.root / "never-was")
+    excluded = {"CLAUDE_MEM_EXCLUDED_PROJECTS": "other"}
+    for settings, asked, reason in (
+        ({}, ("--cwd", gone), f"! {gone}: no such folder"),
+        ({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0}, (), "the limit is 0"),
+        ({"CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 10}, (), "! CLAUDE_MEM_DAEMON_CONTEXT_CHARS = 10 in"),
+        (excluded, ("--projects", "other"), "! other is excluded by CLAUDE_MEM_EXCLUDED_PROJECTS"),
+    ):
+        world.settings(settings)
+        done = ours(world, "context", *asked)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert reason in done.stderr
+
+
+def test_a_context_too_small_for_words_is_told_elsewhere(world: World) -> None:
+    key = "CLAUDE_MEM_DAEMON_CONTEXT_CHARS"
+    world.settings({key: 10})
+    assert world.context(world.root / "app") == ""
+    (warning,) = world.query(world.root / "app")["warnings"]
+    assert (warning["code"], warning["key"]) == ("setting_small", key)
+    assert warning["path"] == str(world.settings_path)
+    assert "hardly a row fits" in ours(world, "status").stdout
+    for enough in (0, 300):
+        world.settings({key: enough})
+        assert world.query(world.root / "app")["warnings"] == []
+
+
 def test_human_context_has_colours_and_no_escape_of_a_row(world: World) -> None:
     world.row("app", title="red \x1b[31malarm\x1b[0m \x9b2J")
     text = ours(world, "context", "--human").stdout

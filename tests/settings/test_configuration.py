@@ -576,7 +576,7 @@ def test_every_key_of_the_table_is_read_from_the_file(home: Home) -> None:
     }
     for name, key in KEYS.items():
         if name not in values:
-            values[name] = not key.default if isinstance(key.default, bool) else 77
+            values[name] = not key.default if isinstance(key.default, bool) else 777
     home.write(values)
     settings = home.ask()
     assert settings.warnings == ()

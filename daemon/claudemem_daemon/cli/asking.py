@@ -44,6 +44,18 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
     elif text:
         # Colours were asked for by --human; click would take them out for a pipe.
         click.echo(text.decode("utf-8", "replace"), color=human or None)
+    else:
+        _say_why_nothing(question)
+
+
+def _say_why_nothing(question: Question) -> None:
+    """Beside the output, which stays as empty as a hook's."""
+    shape = _rows(question)
+    limit = shape["filters"]["limit"]
+    why = "the limit is 0" if limit == 0 else "no text"
+    click.echo(f"{why}; `claudemem-daemon explain` says more", err=True)
+    for warning in shape["warnings"]:
+        click.echo(f"! {plain(warning['message'], 400)}", err=True)
 
 
 @click.command("query")

@@ -21,9 +21,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     patterns = settings.excluded_projects
     hit = next((path for path in _judged(repository) if excluded(path, patterns)), None)
     if hit is not None:
-        message = f"{hit} is excluded by CLAUDE_MEM_EXCLUDED_PROJECTS: nothing is read or answered"
-        warning = AnswerWarning("excluded", message, path=hit, key="CLAUDE_MEM_EXCLUDED_PROJECTS")
-        return ProjectKeys((), (), as_key(repository.name), (), (warning,))
+        return ProjectKeys((), (), as_key(repository.name), (), (_excluded(hit, path=hit),))
     left_out = tuple(
         one
         for one in repository.worktrees
@@ -53,9 +51,15 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     )
 
 
+def _excluded(what: str, path: str | None = None) -> AnswerWarning:
+    message = f"{what} is excluded by CLAUDE_MEM_EXCLUDED_PROJECTS: nothing is read or answered"
+    return AnswerWarning("excluded", message, path, "CLAUDE_MEM_EXCLUDED_PROJECTS")
+
+
 def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
     """Keys that were asked for by name: those and no others."""
     kept = [one for one in projects if not excluded(one, settings.excluded_projects)]
+    left_out = [as_key(one) for one in dict.fromkeys(projects) if one not in kept]
     return ProjectKeys(
         keys=tuple(
             ProjectKey(
@@ -70,7 +74,7 @@ def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
         excluded=(),
         name=", ".join(as_key(one) for one in projects),
         checkouts=(),
-        warnings=(),
+        warnings=tuple(_excluded(one) for one in left_out),
     )
 
 

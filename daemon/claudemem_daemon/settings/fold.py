@@ -20,10 +20,15 @@ OWN_LIMIT: Final = "CLAUDE_MEM_DAEMON_OBSERVATIONS"
 FULL_COUNT: Final = "CLAUDE_MEM_CONTEXT_FULL_COUNT"
 SCOPE: Final = "CLAUDE_MEM_DAEMON_SCOPE"
 MODE: Final = "CLAUDE_MEM_MODE"
+CHARS: Final = "CLAUDE_MEM_DAEMON_CONTEXT_CHARS"
 MODES_DIR: Final = "CLAUDE_MEM_MODES_DIR"
 
 EVERYTHING: Final = ("*",)
 """The list that lifts a restriction."""
+
+
+FEW_CHARS: Final = 300
+"""Header, day, one row and the word on what was left out take about as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ def fold(inputs: Inputs) -> Settings:
         CONCEPTS, inputs, folded, loaded.mode, tuple(item.id for item in loaded.mode.concepts)
     )
     _override(inputs.question, folded)
+    _mind_the_room(folded)
     values = {key.field: folded.values[name] for name, key in KEYS.items()}
     for gone in ("mode", "types", "concepts"):
         del values[gone]
@@ -185,3 +191,18 @@ def _override(question: Question, folded: _Folded) -> None:
     if question.scope is not None:
         folded.values[SCOPE] = question.scope
         folded.sources[SCOPE] = Source("request")
+
+
+def _mind_the_room(folded: _Folded) -> None:
+    """A context too small for words cannot say so itself. 0 is meant."""
+    chars, source = folded.values[CHARS], folded.sources[CHARS]
+    if 0 < chars < FEW_CHARS:
+        where = (
+            source.detail if source.origin == "settings" else f"the {source.origin}'s environment"
+        )
+        message = (
+            f"{CHARS} = {chars} in {where}: hardly a row fits into fewer than {FEW_CHARS}, and"
+            " where nothing fits the context is empty"
+        )
+        path = source.detail if source.origin == "settings" else None
+        folded.warnings.append(AnswerWarning("setting_small", message, path, CHARS))
