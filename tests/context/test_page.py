@@ -216,7 +216,18 @@ def test_rows_of_other_worktrees_say_where_they_were_written() -> None:
         "2 12:02 🔴 [app-b] title 2",
         "1 12:01 🔴 [former] title 1",
     ]
-    assert "[name]: written in that other worktree" in text
+    assert "[name]: written in that other checkout or project" in text
+
+
+def test_a_last_session_elsewhere_is_explained_as_rows_are() -> None:
+    """The section's heading has the tag, no row has."""
+    asked = replace(KEYS, name="app/app-a")
+    for chosen in (selection((), [session(1)]), selection([row(1, project="app-a")], [session(2)])):
+        text = context(replace(chosen, rows_exist=True), keys=asked).text
+        assert "## Last session, 2026-05-11 12:0" in text
+        assert text.count("[app]") == 1
+        assert text.count("[name]: written in that other checkout or project") == 1
+    assert "[name]" not in context(selection((), [session(1)])).text
 
 
 def test_from_a_worktree_its_own_rows_are_the_plain_ones() -> None:

@@ -133,7 +133,7 @@ def _page(asked: _Asked, look: Look) -> Page:
 
     return Page(
         style=look.style,
-        head=(title, *_header(asked, look, made)),
+        head=(title, *_header(asked, look, made, apart)),
         lean_head=(lean,),
         timeline=made,
         summary=summary,
@@ -157,12 +157,13 @@ def _titles(asked: _Asked, look: Look) -> tuple[str, str]:
     return sections.title(asked.keys, look, words), sections.title(asked.keys, look, lean)
 
 
-def _header(asked: _Asked, look: Look, made: Timeline) -> Iterator[str]:
+def _header(asked: _Asked, look: Look, made: Timeline, apart: Summary | None) -> Iterator[str]:
+    """`apart` is the summary that has a section of its own."""
     selection = asked.selection
     if selection.observations or selection.summaries:
         yield look.style.aside(sections.HISTORY)
-    if made.entries:
-        yield from sections.legend(made.entries, _zone_name(selection, look), look)
+    placed = apart is not None and bool(look.place(apart.project))
+    yield from sections.legend(made.entries, _zone_name(selection, look), look, placed=placed)
     if not selection.observations:
         yield from nothing.reasons(selection, asked.warnings, look)
     if not asked.news:

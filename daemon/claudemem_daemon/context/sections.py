@@ -37,17 +37,27 @@ def title(keys: ProjectKeys, look: Look, words: str) -> str:
     return look.style.title(f"[{name}] {words}")
 
 
-def legend(entries: Sequence[Entry], zone: str, look: Look) -> Iterator[str]:
-    """What one must know to read the rows, and nothing that does not occur in them."""
+def legend(
+    entries: Sequence[Entry], zone: str, look: Look, *, placed: bool = False
+) -> Iterator[str]:
+    """What one must know to read the rows, and nothing that does not occur in them. `placed`: a
+    section below says where it was written."""
     style, settings = look.style, look.settings
     shown = {one.mark for one in entries}
+    # The main checkout is one too, and merged rows and aliases have the project's name.
+    other = "that other" if look.places.own else "that"
+    place = f"{style.place('name')}: written in {other} checkout or project"
+    placed = placed or any(one.placed for one in entries)
+    if not entries:
+        if placed:
+            yield style.aside(f"{place}.")
+        return
     words = ["Newest first"]
     if zone:
         words.append(f"times in {style.text(zone, 80)}")
     words.append("rows: id, time, type, title")
-    if any(one.placed for one in entries):
-        other = "that other worktree" if look.places.own else "that worktree"
-        words.append(f"{style.place('name')}: written in {other}")
+    if placed:
+        words.append(place)
     for path, letter in list(look.stores.items())[:MOST_STORES]:
         words.append(f"ids with {letter}: of {style.text(path, 200)}")
     if settings.show_read_tokens:
