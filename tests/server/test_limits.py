@@ -151,6 +151,27 @@ def test_an_idle_connection_is_closed(daemon: Daemon) -> None:
         assert [reply.status for reply in parse(read_all(slow))] == [408]
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_time_of_an_upload_that_never_ends_is_no_latency(daemon: Daemon, leaves: bool) -> None:
+    before = daemon.get("/v1/status").json()["requests"]
+    half = b"POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    with daemon.connect() as connection:
+        connection.sendall(half)
+        if not leaves:
+            (refused,) = parse(read_all(connection))
+            assert (refused.status, refused.error) == (408, "timeout")
+
+    def counted() -> bool:
+        routes = daemon.get("/v1/status").json()["requests"]["routes"]
+        return bool(routes.get("/v1/query", 0))
+
+    eventually(counted, "the request is counted")
+    after = daemon.get("/v1/status").json()["requests"]
+    asked_for_status = after["routes"]["/v1/status"] - before["routes"].get("/v1/status", 0)
+    assert after["measured"] - before["measured"] == asked_for_status
+    assert after["errors"] == ({} if leaves else {"timeout": 1})
+
+
 def test_more_requests_than_anyone_sends_at_once_are_refused(daemon: Daemon) -> None:
     one = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
     with flat_memory(daemon):

@@ -98,11 +98,19 @@ class Door:
                 await send_body(send, 200, TEXT, body)
                 self._parts.metrics.answered(INJECT, time.perf_counter() - began)
                 return
-        await self._walk(scope, receive, send)
-        self._parts.metrics.answered(route_of(path), time.perf_counter() - began)
+        await self._walk(scope, receive, send, began)
 
-    async def _walk(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _walk(self, scope: Scope, receive: Receive, send: Send, began: float) -> None:
+        """Counts every request, and the time of those alone that came whole: from then on."""
         started = False
+        metrics, route = self._parts.metrics, route_of(scope["path"])
+
+        async def receiving() -> Message:
+            nonlocal began
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body", False):
+                began = time.perf_counter()
+            return message
 
         async def sending(message: Message) -> None:
             nonlocal started
@@ -110,17 +118,19 @@ class Door:
             await send(message)
 
         try:
-            await self._inside(scope, receive, sending)
+            await self._inside(scope, receiving, sending)
         except ClientDisconnect:
+            metrics.left(route)
             return
         except Exception as error:  # noqa: BLE001 - a client gets an answer, never a traceback
-            self._parts.log.failure(f"{scope['method']} {route_of(scope['path'])}", error)
+            self._parts.log.failure(f"{scope['method']} {route}", error)
             if not started:
-                self._parts.metrics.failed("internal")
+                metrics.failed("internal")
                 shape = error_shape(
                     "internal", "this is a bug; the daemon's log has one line on it"
                 )
                 await send_body(send, 500, JSON, as_json(shape))
+        metrics.answered(route, time.perf_counter() - began)
 
 
 async def send_body(send: Any, status: int, media_type: str, body: bytes) -> None:

@@ -53,6 +53,10 @@ class Metrics:
         self._routes[route] += 1
         self._ring.append(seconds)
 
+    def left(self, route: str) -> None:
+        """A request that never came whole: how long its client took is no latency of ours."""
+        self._routes[route] += 1
+
     def failed(self, code: str) -> None:
         self._errors[code] += 1
 

@@ -99,10 +99,10 @@ class Routes:
         return Response(await self._within(seconds, work), media_type=JSON)
 
     async def hook(self, request: Request) -> Response:
-        began = time.perf_counter()
         platform = request.path_params["platform"]
         environ = header_environment(_raw(request))
         body = await request.body()
+        began = time.perf_counter()
         parts = self._parts
         seconds = parts.answers.seconds(Question(cwd="/", env=environ))
         deadline = Deadline.after(seconds * CORRIDOR_SHARE)
