@@ -317,6 +317,9 @@ def test_a_checkouts_own_store_waits_until_it_is_allowed(world: World) -> None:
     assert "swapped" in world.titles(world.root / "app")
     assert ours(world, "deny").returncode == 0
     assert "swapped" not in world.titles(world.root / "app")
+    again = ours(world, "deny", own)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == f"nothing to take back: no store of {own} is allowed\n"
 
 
 def test_doctor_finds_what_is_wrong(world: World) -> None:

@@ -9,7 +9,7 @@ import click
 from claudemem_daemon.api import open_corridor
 from claudemem_daemon.cli.options import folder, path_text
 from claudemem_daemon.corridor import Corridor
-from claudemem_daemon.errors import ClaudememError, StoreError
+from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.locate import checkout_stores
 
 
@@ -30,7 +30,10 @@ def allow_command(path: str | None) -> None:
 @click.command("deny")
 @click.argument("path", required=False, type=click.Path())
 def deny_command(path: str | None) -> None:
-    """Take `allow` back for a store, or for every store of a checkout."""
+    """Take `allow` back for a store, or for every store of a checkout.
+
+    Where nothing is allowed, all is as asked: that is said, and the exit code is 0.
+    """
     with open_corridor(os.environ) as corridor:
         given = folder(path)
         inside = [
@@ -44,7 +47,7 @@ def deny_command(path: str | None) -> None:
         for store in denied:
             click.echo(f"denied: {path_text(store)}")
         if not denied:
-            raise ClaudememError(f"{path_text(given)}: no store of it was allowed")
+            click.echo(f"nothing to take back: no store of {path_text(given)} is allowed")
 
 
 def _stores(path: str | None, corridor: Corridor) -> tuple[str, ...]:
