@@ -193,12 +193,13 @@ class Configuration:
         )
         for origin, values in rivals:
             value = values.get(DATA_DIR)
-            if value is None:
+            # Without a daemon both are one, and a wrong value is said once.
+            if value is None or (origin == "daemon" and value == env.get(DATA_DIR)):
                 continue
             try:
                 path: str = DATA_DIR_KEY.parse(value, self._home).value
             except ValueError as error:
-                message = f"{DATA_DIR} = {shown(value)} of the {origin}'s environment is ignored"
+                message = f"{DATA_DIR} = {shown(value)} in the {origin}'s environment is ignored"
                 warnings.append(
                     AnswerWarning("setting_invalid", f"{message}: {error}", key=DATA_DIR)
                 )

@@ -104,7 +104,8 @@ def _pick(inputs: Inputs, name: str, folded: _Folded) -> None:
     )
     for origin, values in environments:
         raw = values.get(name)
-        if not raw:
+        # Without a daemon both are one, and a wrong value is said once.
+        if not raw or (origin == "daemon" and raw == inputs.caller.get(name)):
             continue
         said = f"{name} = {shown(raw)} in the {origin}'s environment"
         try:
