@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,30 @@ def test_it_is_ready_with_an_unusable_standard_error(home: Path) -> None:
     daemon = Daemon(home, prefix=["/bin/sh", "-c", 'exec "$@" 2>&-', "sh"])
     with daemon:
         assert daemon.reachable()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_a_watch_that_ends_is_nothing_to_be_told_of(tmp_path: Path) -> None:
+    """watchdog says so where a watch ends while its thread reads; it did at a stop, now and then."""
+    script = (
+        "import logging, sys\n"
+        "from watchdog.events import FileSystemEventHandler\n"
+        "from watchdog.observers import Observer\n"
+        "from claudemem_daemon.server.log import hush\n"
+        "hush()\n"
+        "observer = Observer()\n"
+        "observer.start()\n"
+        "observer.schedule(FileSystemEventHandler(), sys.argv[1])\n"
+        "(emitter,) = observer.emitters\n"
+        "observer.stop()\n"
+        "observer.join()\n"
+        "emitter.queue_events(1)\n"
+        "logging.getLogger('watchdog.observers.inotify').error('another')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "another\n"
 
 
 def test_a_stop_leaves_only_the_lock_and_the_log(daemon: Daemon) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
 from contextlib import suppress
 from typing import Final
+
+INACTIVE: Final = "queue_events() called when the thread is inactive"
+"""What watchdog says on its own threads' race when a watch ends while it reads: nothing is lost."""
 
 MOST_LOG: Final = 1_000_000
 """Bytes of `daemon.log`; then it becomes `daemon.log.1`, and that is all that is kept."""
@@ -55,3 +59,12 @@ class Log:
             os.write(fd, text.encode("utf-8", "backslashreplace"))
         finally:
             os.close(fd)
+
+
+def hush() -> None:
+    """Keep a library's words off our standard error where they tell nobody anything."""
+    logging.getLogger("watchdog.observers.inotify").addFilter(_worth_saying)
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    return INACTIVE not in record.getMessage()

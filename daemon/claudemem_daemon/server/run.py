@@ -21,7 +21,7 @@ from claudemem_daemon.server.lifecycle import (
     started_by,
 )
 from claudemem_daemon.server.listening import Listening, bind, inherited
-from claudemem_daemon.server.log import Log
+from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import keep_small
 from claudemem_daemon.server.state import StartedBy
 
@@ -56,6 +56,7 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
         return error.exit_code
     raise_file_limit()
     keep_small()
+    hush()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         with Runner(loop_factory=uvloop.new_event_loop) as runner:
