@@ -223,7 +223,7 @@ def test_config_writes_values_as_the_file_has_them(world: World) -> None:
 @pytest.mark.parametrize("key", ["CLAUDE_MEM_DATA_DIR", "CLAUDE_MEM_CONTEXT_OBSERVATIONS"])
 def test_a_wrong_variable_is_told_once_in_one_process(world: World, key: str) -> None:
     assert world.daemon.stop() == 0
-    done = ours(world, "query", **{key: "not/usable"})
+    done = ours(world, "query", cwd=None, **{key: "not/usable"})
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"! {key} = 'not/usable' in the caller's environment is ignored: ")

@@ -115,6 +115,33 @@ def test_uninstall_gives_the_file_back_byte_for_byte(
     assert not Path(str(path) + BACKUP).exists()
 
 
+@pytest.mark.parametrize("name", sorted(PLATFORMS))
+@pytest.mark.parametrize("there", [True, False])
+def test_a_folder_goes_again_only_if_install_made_it(
+    tmp_path: Path, name: str, there: bool
+) -> None:
+    """An empty folder that was there before is somebody's."""
+    environ = {"HOME": str(tmp_path)}
+    folder = Path(target(PLATFORMS[name], environ, None)).parent
+    if there:
+        folder.mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    install(name, environ, COMMAND)
+    install("cursor", environ, COMMAND, str(tmp_path / "checkout"))
+    uninstall(name, environ)
+    assert folder.exists() is there
+    uninstall("cursor", environ, str(tmp_path / "checkout"))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_others_use_by_now_stays(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    install("copilot-cli", environ, COMMAND)
+    (tmp_path / ".copilot" / "theirs.json").touch()
+    uninstall("copilot-cli", environ)
+    assert [path.name for path in (tmp_path / ".copilot").iterdir()] == ["theirs.json"]
+
+
 def test_what_changed_meanwhile_stays(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     path = tmp_path / ".claude" / "settings.json"

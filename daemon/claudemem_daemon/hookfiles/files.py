@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
@@ -45,14 +46,14 @@ def install(
     backup = None
     if text is not None and not merge.has_ours(settings, known):
         backup = path + BACKUP
-        _write(backup, text, like=path)
-    _write(path, _dump(fresh, text), like=path)
+        _write(backup, text, environ, like=path)
+    _write(path, _dump(fresh, text), environ, like=path)
     return Change(path, "written", backup)
 
 
 def uninstall(platform: str, environ: Mapping[str, str], project: str | None = None) -> Change:
     """Take our entries out. Where nothing else changed since `install`, the file becomes byte for
-    byte what it was, or goes if we had made it."""
+    byte what it was, or goes if we had made it, and so do its folders."""
     known = PLATFORMS[platform]
     path = target(known, environ, project)
     text = _read(path)
@@ -64,13 +65,14 @@ def uninstall(platform: str, environ: Mapping[str, str], project: str | None = N
     fresh = merge.without(settings, known)
     saved = _read(path + BACKUP)
     if saved is not None and _nothing_else(path, saved, fresh, known):
-        _write(path, saved, like=path)
+        _write(path, saved, environ, like=path)
     elif fresh == dict(known.extra) or not fresh:
         os.unlink(os.path.realpath(path))
     else:
-        _write(path, _dump(fresh, text), like=path)
+        _write(path, _dump(fresh, text), environ, like=path)
     with suppress(FileNotFoundError):
         os.unlink(path + BACKUP)
+    folders.unmake(os.path.dirname(os.path.realpath(path)), environ)
     return Change(path, "removed")
 
 
@@ -146,12 +148,12 @@ def _dump(value: dict[str, Any], before: str | None) -> str:
     return mark + made
 
 
-def _write(path: str, text: str, *, like: str) -> None:
+def _write(path: str, text: str, environ: Mapping[str, str], *, like: str) -> None:
     """Replace the file whole, or leave it as it was: a link's target, with the mode it had."""
     real = os.path.realpath(path)
     folder = os.path.dirname(real)
     try:
-        os.makedirs(folder, exist_ok=True)
+        folders.make(folder, environ)
         handle, temporary = tempfile.mkstemp(prefix=".claudemem-", dir=folder)
         try:
             with open(handle, "w", encoding="utf-8", newline="") as file:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from claudemem_daemon import folders
 from claudemem_daemon.errors import ServiceError
 from claudemem_daemon.service import launchd, systemd
 from claudemem_daemon.service.plan import ServicePlan
@@ -41,7 +42,7 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
         if before == content:
             say(f"unchanged  {path}")
             continue
-        _write(path, content)
+        _write(path, content, environ)
         changed = True
         say(f"{'wrote' if before is None else 'updated'}    {path}")
     for command in plan.start:
@@ -58,7 +59,8 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
 
 
 def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
-    """Stop the service and remove the files that `install` writes, no others."""
+    """Stop the service and remove the files that `install` writes, no others, and the folders that
+    it made for them."""
     there = [path for path in plan.files if os.path.lexists(path)]
     if not there:
         say("nothing is installed")
@@ -69,6 +71,8 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
         with suppress(FileNotFoundError):
             os.unlink(path)
         say(f"removed    {path}")
+    for folder in dict.fromkeys(map(os.path.dirname, there)):
+        folders.unmake(folder, environ)
     for command in rest:
         _run(command, environ)
     if trouble is not None:
@@ -212,9 +216,9 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def _write(path: str, content: bytes) -> None:
+def _write(path: str, content: bytes, environ: Mapping[str, str]) -> None:
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        folders.make(os.path.dirname(path), environ)
         with open(path + ".new", "wb") as file:
             file.write(content)
         os.replace(path + ".new", path)

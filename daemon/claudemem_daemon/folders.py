@@ -1,0 +1,89 @@
+"""Folders that an install makes on its way, remembered so that an uninstall can take them back.
+
+An empty folder may well be somebody's; so only those go again that are in the list, and only while
+they are empty. The list lies in our own state folder and goes with its last entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from claudemem_daemon.hook import state_dir
+
+LIST = "folders.json"
+
+
+def make(folder: str, environ: Mapping[str, str]) -> None:
+    """Make `folder` and all that is missing above it. Raises `OSError`."""
+    missing = _missing(folder)
+    os.makedirs(folder, exist_ok=True)
+    if missing:
+        # Without the list nothing is lost but that the folders stay.
+        with suppress(OSError):
+            _remember(missing, environ)
+
+
+def unmake(folder: str, environ: Mapping[str, str]) -> None:
+    """Remove `folder` and those above it that `make` made, where nothing is in them any more."""
+    made = _read(environ)
+    if not made:
+        return
+    _remove(one for one in made if _within(folder, one))
+    own = os.path.dirname(_path(environ))
+    left = [one for one in made if os.path.isdir(one)]
+    with suppress(OSError):
+        if any(not _within(own, one) for one in left):
+            _write(left, environ)
+        else:
+            os.unlink(_path(environ))
+            _remove(left)
+
+
+def _missing(folder: str) -> list[str]:
+    found: list[str] = []
+    while folder != "/" and not os.path.lexists(folder):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
+
+
+def _within(folder: str, above: str) -> bool:
+    return folder == above or folder.startswith(above + "/")
+
+
+def _remove(folders: Iterable[str]) -> None:
+    """The deepest first; what is not empty stays."""
+    for one in sorted(folders, key=len, reverse=True):
+        with suppress(OSError):
+            os.rmdir(one)
+
+
+def _remember(folders: Iterable[str], environ: Mapping[str, str]) -> None:
+    own = os.path.dirname(_path(environ))
+    also = _missing(own)
+    os.makedirs(own, mode=0o700, exist_ok=True)
+    _write(dict.fromkeys((*_read(environ), *folders, *also)), environ)
+
+
+def _path(environ: Mapping[str, str]) -> str:
+    return os.path.join(state_dir(environ), LIST)
+
+
+def _read(environ: Mapping[str, str]) -> list[str]:
+    try:
+        with open(_path(environ), encoding="ascii") as file:
+            made = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return []
+    return [one for one in made if isinstance(one, str)] if isinstance(made, list) else []
+
+
+def _write(folders: Iterable[str], environ: Mapping[str, str]) -> None:
+    path = _path(environ)
+    with open(path + ".new", "w", encoding="ascii") as file:
+        json.dump(list(folders), file, indent=1)
+        file.write("\n")
+    os.replace(path + ".new", path)
