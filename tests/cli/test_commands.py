@@ -69,6 +69,15 @@ def test_wrong_usage_exits_2(world: World, arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_raw_has_no_file_and_the_way_out_is_named(world: World, verb: str) -> None:
+    done = ours(world, "hooks", verb, "raw")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "`claudemem-daemon hooks print raw`" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "hook raw" in ours(world, "hooks", "print", "raw").stdout
+
+
 def test_the_same_answer_with_a_daemon_and_without(world: World) -> None:
     asked = (["query", "--json"], ["context"], ["context", "--json"], ["explain", "--json", "1"])
     with_daemon = [ours(world, *one).stdout for one in asked]

@@ -38,12 +38,13 @@ def hooks_command() -> None:
 
 
 @hooks_command.command("install")
-@click.argument("platform", type=click.Choice(list(PLATFORMS)))
+@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)))
 @click.option("--curl", is_flag=True, help="An entry that needs curl alone, no Python.")
 @click.option("--user", is_flag=True, help="The user's file; the default.")
 @click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
 def install_command(platform: str, curl: bool, user: bool, project: bool) -> None:
     """Put our entries into PLATFORM's settings. Every other hook and key stays as it is."""
+    _has_a_file(platform)
     where = _checkout(user, project)
     change = install(platform, os.environ, _line(platform, curl), where)
     if change.what == "unchanged":
@@ -61,11 +62,12 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
 
 
 @hooks_command.command("uninstall")
-@click.argument("platform", type=click.Choice(list(PLATFORMS)))
+@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)))
 @click.option("--user", is_flag=True, help="The user's file; the default.")
 @click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
 def uninstall_command(platform: str, user: bool, project: bool) -> None:
     """Take our entries out of PLATFORM's settings, and nothing else."""
+    _has_a_file(platform)
     change = uninstall(platform, os.environ, _checkout(user, project))
     said = "no entry of ours there" if change.what == "nothing" else "our entries are out"
     click.echo(f"{path_text(change.path)}: {said}")
@@ -84,6 +86,14 @@ def print_command(platform: str, curl: bool) -> None:
     path = target(known, os.environ, None)
     click.echo(f"# {path_text(path)}", err=True)
     click.echo(json.dumps(merged({}, known, line, path), indent=2))
+
+
+def _has_a_file(platform: str) -> None:
+    if platform not in PLATFORMS:
+        raise InvalidRequest(
+            f"{platform} is for programs of your own, whose settings file we do not know: put the"
+            f" line of `claudemem-daemon hooks print {platform}` there by hand"
+        )
 
 
 def _line(platform: str, curl: bool) -> str:
