@@ -95,6 +95,25 @@ def test_another_version_needs_a_restart() -> None:
     assert head.next == "systemctl --user restart claudemem-daemon.service"
 
 
+def test_the_shared_store_is_not_to_be_taken_out_of_any_settings() -> None:
+    def fix(path: str) -> str:
+        store = {"path": path, "ok": False, "reason": "foreign", "error": "no SQLite file"}
+        known = {"rejected": None, "data_dir": "/home/u/.claude-mem"}
+        (problem,) = find_problems(**{**GOOD, "stores": [store], "configuration": known})
+        return problem.fix
+
+    assert "restore it" in fix("/home/u/.claude-mem/claude-mem.db")
+    assert "names it" in fix("/mnt/replica.db")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "just now"), (4, "just now"), (5, "5 s ago"), (59, "59 s ago"), (60, "1 min ago")],
+)
+def test_seconds_are_said_once_they_tell_anything(seconds: int, words: str) -> None:
+    assert age((1_700_000_000 - seconds) * 1000, now=1_700_000_000) == words
+
+
 @given(st.floats(-1e15, 1e15))
 def test_any_age_is_said_in_words(epoch: float) -> None:
     assert age(epoch, now=1_700_000_000.0)

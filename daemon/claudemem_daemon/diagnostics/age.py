@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
+JUST_NOW = 5
+"""Seconds."""
+
 
 def age(epoch_ms: float, now: float | None = None) -> str:
-    """How long ago, in the largest unit that fits: `just now`, `5 min ago`, `3 days ago`."""
+    """How long ago, in the largest unit that fits: `just now`, `12 s ago`, `5 min ago`, `3 days ago`."""
     seconds = (time.time() if now is None else now) - epoch_ms / 1000
     if seconds < -60:
         return "in the future"
@@ -16,7 +19,9 @@ def age(epoch_ms: float, now: float | None = None) -> str:
             return f"{count} {word}{'s' if count > 1 else ''} ago"
     if seconds >= 3600:
         return f"{int(seconds // 3600)} h ago"
-    return f"{int(seconds // 60)} min ago" if seconds >= 60 else "just now"
+    if seconds >= 60:
+        return f"{int(seconds // 60)} min ago"
+    return f"{int(seconds)} s ago" if seconds >= JUST_NOW else "just now"
 
 
 def duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -68,7 +69,12 @@ def find_problems(
             Problem(warning["code"], "warning", warning["message"], "correct the value named")
         )
     found += [
-        Problem(f"store_{one['reason']}", "warning", str(one["error"]), _STORE_FIX[one["reason"]])
+        Problem(
+            f"store_{one['reason']}",
+            "warning",
+            str(one["error"]),
+            _store_fix(one, str(configuration.get("data_dir") or "")),
+        )
         for one in stores
         if not one["ok"]
     ]
@@ -110,11 +116,18 @@ def find_problems(
     return tuple(sorted(found, key=lambda one: order[one.severity]))
 
 
+def _store_fix(store: Mapping[str, Any], data_dir: str) -> str:
+    """claude-mem's own store stands in no settings that it could be taken out of."""
+    if store["reason"] == "foreign" and os.path.dirname(str(store.get("path", ""))) == data_dir:
+        return "restore it from a backup, or move it away and let claude-mem make a new one"
+    return _STORE_FIX[store["reason"]]
+
+
 _STORE_FIX = {
     "missing": "correct the path in the settings, or make the store",
     "busy": "another process holds it; it is tried again with the next question",
     "corrupt": "restore it from a backup, or let claude-mem make a new one",
-    "foreign": "take it out of the settings: it is no claude-mem store",
+    "foreign": "take its path out of the setting or the checkout's file that names it",
     "untrusted": "`claudemem-daemon allow PATH` lets it be read",
     "owner": "run the daemon as the store's owner",
     "wal_pending": "give write access to its folder, or let its writer close it",

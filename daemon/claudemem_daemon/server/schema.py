@@ -11,7 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast, get_args
 from urllib.parse import unquote_to_bytes
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -106,6 +106,12 @@ def _environment(value: object) -> dict[str, str]:
     return taken
 
 
+def _scope(value: object) -> str | None:
+    if value is not None and value not in get_args(Scope):
+        raise ValueError(f"one of {', '.join(get_args(Scope))} is wanted")
+    return cast(str | None, value)
+
+
 def _row(value: object) -> int | None:
     if value is None:
         return None
@@ -120,6 +126,7 @@ Names = Annotated[Any, BeforeValidator(_names)]
 Count = Annotated[Any, BeforeValidator(_count)]
 Flag = Annotated[Any, BeforeValidator(_flag)]
 Environment = Annotated[Any, BeforeValidator(_environment)]
+ScopeName = Annotated[Any, BeforeValidator(_scope)]
 RowId = Annotated[Any, BeforeValidator(_row)]
 
 
@@ -130,7 +137,7 @@ class Body(BaseModel):
 
     cwd: AbsolutePath = None
     projects: Names = None
-    scope: Scope | None = None
+    scope: ScopeName = None
     limit: Count = None
     types: Names = None
     concepts: Names = None
