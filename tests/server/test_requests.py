@@ -153,6 +153,14 @@ def test_a_wrong_door_is_told_so(
         assert reply.headers["allow"]
 
 
+@pytest.mark.parametrize("body", [b"", b"garbage", b"[]", b'{"hook_event_name": "Nonsense"}'])
+def test_a_hook_gets_nothing_to_print_rather_than_an_error(
+    shared_daemon: Daemon, body: bytes
+) -> None:
+    reply = shared_daemon.post("/v1/hooks/claude-code", body)
+    assert (reply.status, reply.body) == (200, b"")
+
+
 def test_head_and_options_are_as_http_has_them(shared_daemon: Daemon) -> None:
     get = shared_daemon.get("/healthz")
     head = shared_daemon.request("HEAD", "/healthz")
