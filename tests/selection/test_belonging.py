@@ -14,12 +14,16 @@ from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection import belonging as module
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.belonging import belonging
+from claudemem_daemon.stores import reader as reader_module
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
 from tests.selection.asking import ask, exact, make_keys, open_pool, prefix
 from tests.support.stores import OtherProcess, add_observations, make_store
 
-NAMES = ("app", "app/one", "app/two", "app/\0", "\0", "app%", "one", "two", "x/one", "one/y", "é")
+NAMES = (
+    *("app", "app/one", "app/two", "app/\0", "\0", "app%", "one", "two", "x/one", "one/y", "é"),
+    *("x", "x0", "x0/two", "x/y/one", "y\0/one", "y/two", "/one", "z/", "z//é"),
+)
 names = st.sampled_from(NAMES)
 stored = st.lists(st.tuples(names, st.one_of(st.none(), names)), max_size=12)
 bare_keys = st.lists(st.sampled_from(("one", "two", "\0", "é")), max_size=4)
@@ -30,7 +34,7 @@ def said(pool: StorePool, path: str, keys: ProjectKeys) -> Admitted:
         return belonging(reader, "observations", keys)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=stored, bare=bare_keys, prefixed=st.booleans(), excluded=st.lists(names, max_size=1))
 def test_listing_all_says_what_looking_for_each_says(
     monkeypatch: pytest.MonkeyPatch,
@@ -53,13 +57,14 @@ def test_listing_all_says_what_looking_for_each_says(
         add_observations(
             path, [{"project": one, "merged_into_project": other} for one, other in rows]
         )
-        for most in (-1, 1000):
+        for most, joined in ((-1, 0), (1000, 0), (1000, 1000)):
             monkeypatch.setattr(module, "MOST_PROBES", most)
+            monkeypatch.setattr(reader_module, "MOST_JOINED", joined)
             with open_pool() as pool:
                 one = said(pool, path, keys)
                 assert said(pool, path, keys) == one
             found.append((list(one.projects.items()), list(one.merged.items()), one.left_out))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("most", [-1, 1000], ids=["all listed", "each looked for"])

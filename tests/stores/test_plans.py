@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.stores import plans, sql
+from claudemem_daemon.stores import names, plans, sql
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Statement, Wanted
@@ -120,8 +120,12 @@ def test_each_plan_runs_by_its_index(store: str, generation: Generation) -> None
         assert "COVERING INDEX idx_observations_project" in details(reader, count)
         assert "PRIMARY KEY" in details(reader, sql.wide(schema, "observations", [1, 2]))
         for one in (
-            sql.distinct(schema, "observations", "project", "tree/"),
-            sql.present(schema, "observations", "project", ["rare"]),
+            names.distinct(schema, "observations", "project", "tree/"),
+            names.present(schema, "observations", ["project"], ["rare"], ["tree/"]),
+            names.first_of_each("observations", "project", "idx_observations_project"),
+            names.joined(
+                "observations", "project", "idx_observations_project", ["tree"], ["1", "2"]
+            ),
         ):
             assert "COVERING INDEX idx_observations_project" in details(reader, one)
             assert "SCAN observations" not in details(reader, one)
@@ -233,7 +237,7 @@ def test_a_prefix_is_exactly_its_bytes(tmp_path: Path, name: str) -> None:
     around = ["a", "ab", "aXb", "a%x", "A1", "\u00e1", "a0", "a/x", "b", name, name + "x"]
     add_observations(path, [{"project": one} for one in around])
     with reading(path) as reader:
-        found = reader.present("observations", "project", [], [name])
+        found, _ = reader.present("observations", [], [name])
     assert sorted(found) == sorted({one for one in around if one.startswith(name)})
 
 
@@ -242,7 +246,7 @@ def test_blobs_and_numbers_for_names_do_no_harm(tmp_path: Path) -> None:
     add_observations(path, [{"project": name} for name in ("app", b"app", 5, "", "zz")])
     with reading(path) as reader:
         assert set(reader.projects()) >= {"app", "zz"}
-        assert reader.present("observations", "project", ["app", "5"], []) == ["app", "5"]
+        assert reader.present("observations", ["app", "5"], [])[0] == ("app", "5")
     with open_pool() as pool:
         assert rows(pool, path) == [1]
 

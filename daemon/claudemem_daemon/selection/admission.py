@@ -31,8 +31,8 @@ def admit(
     everything: Callable[[], Iterable[str]] | None = None,
 ) -> Admitted:
     """The projects among `present` and among the targets of merged rows that the keys name.
-    `everything` lists all projects of the store, and is asked only where a bare key has rows;
-    without it `present` are all.
+    `everything` lists all projects of the store, or those that matter here, and is asked only where
+    a bare key has rows; without it `present` are all.
 
     A worktree's folder name alone (a bare key) is left out where it may belong to another
     repository: when the store has `X/name` of another X, or `name/...`, that is, a repository of
@@ -84,8 +84,8 @@ def _owners(names: Iterable[str]) -> dict[str, set[str]]:
     """Folder name -> the repositories that have a worktree, or are themselves, of that name."""
     owners: dict[str, set[str]] = {}
     for name in names:
-        top, slash, _ = name.partition("/")
+        top, slash, leaf = name.partition("/")
         if slash:
-            owners.setdefault(name.rpartition("/")[2], set()).add(top)
+            owners.setdefault(leaf, set()).add(top)
             owners.setdefault(top, set()).add(top)
     return owners

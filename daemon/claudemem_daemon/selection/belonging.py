@@ -7,31 +7,29 @@ from typing import Final
 
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted, admit
-from claudemem_daemon.stores.reader import StoreReader
-from claudemem_daemon.stores.sql import Column, Table
+from claudemem_daemon.stores.reader import COLUMNS, StoreReader
+from claudemem_daemon.stores.sql import Table
 
 MOST_PROBES: Final = 64
 """More keys than these are not looked for one by one where all names have to be listed anyhow."""
-
-_COLUMNS: Final[tuple[Column, Column]] = ("project", "merged_into_project")
 
 
 def belonging(reader: StoreReader, table: Table, keys: ProjectKeys) -> Admitted:
     """What `admit` says of this table. Raises `StoreError`."""
     if len(keys.keys) > MOST_PROBES and any(one.bare for one in keys.keys):
-        names, targets = (reader.projects(table, column) for column in _COLUMNS)
+        names, targets = (reader.projects(table, column) for column in COLUMNS)
         return reader.made(
             ("admitted of all", table, keys, names, targets),
             lambda: admit(keys, _among(keys, names), _among(keys, targets), lambda: names),
         )
     exact, prefixes = _by_match(keys)
-    present, merged = (tuple(reader.present(table, column, exact, prefixes)) for column in _COLUMNS)
+    present, merged = reader.present(table, exact, prefixes)
     here = {*present, *merged}
-    needed = any(one.bare and one.key in here for one in keys.keys)
-    everything = reader.projects(table) if needed else ()
+    bare = [one.key for one in keys.keys if one.bare and one.key in here]
+    others = reader.namesakes(table, bare) if bare else ()
     return reader.made(
-        ("admitted", table, keys, present, merged, everything),
-        lambda: admit(keys, present, merged, lambda: everything),
+        ("admitted", table, keys, present, merged, others),
+        lambda: admit(keys, present, merged, lambda: others),
     )
 
 

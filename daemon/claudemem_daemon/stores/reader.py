@@ -10,16 +10,21 @@ from typing import Final, TypeVar
 import apsw
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.connection import Connection, slow, translate
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
 from claudemem_daemon.stores.rows import Row, text
+from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
+COLUMNS: Final[tuple[Column, Column]] = ("project", "merged_into_project")
+MOST_JOINED: Final = 2_000
+"""So many names are looked for one by one; beyond that all there are are listed."""
 WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
@@ -49,11 +54,12 @@ class StoreReader:
         """Every project of the table, once; the same object for as long as they are the same."""
         if column not in self._columns(table):
             return ()
-        ((number, joined),) = self._flow(sql.distinct_at_once(self.schema, table, column))
+        ((number, joined),) = self._flow(name_sql.distinct_at_once(self.schema, table, column))
         if not number:
             return ()
         if not isinstance(joined, str) or joined.count("\0") + 1 != number:  # NUL in a name
-            return tuple(self._names(table, column, ""))
+            rows = self._flow(name_sql.distinct(self.schema, table, column))
+            return tuple(str(row[0]) for row in rows)
         return self._kept.made(("names", table, column, joined), lambda: tuple(joined.split("\0")))
 
     def merged(self, table: Table = "observations") -> tuple[str, ...]:
@@ -66,17 +72,38 @@ class StoreReader:
         return self._kept.made(of, make)
 
     def present(
-        self, table: Table, column: Column, names: Sequence[str], prefixes: Sequence[str]
-    ) -> list[str]:
-        """Those of `names` that have a row, and every project that starts with a prefix."""
-        if column not in self._columns(table):
-            return []
-        found = [name for prefix in prefixes for name in self._names(table, column, prefix)]
-        left = [name for name in names if not name.startswith(tuple(prefixes))]
-        if left:
-            statement = sql.present(self.schema, table, column, left)
-            found += [str(row[0]) for row in self._flow(statement)]
-        return list(dict.fromkeys(found))
+        self, table: Table, names: Sequence[str], prefixes: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Every project that starts with a prefix and those of `names` that have a row; the same
+        for what rows were merged into."""
+        columns = [one for one in COLUMNS if one in self._columns(table)]
+        starts = tuple(prefixes)
+        left = [name for name in names if not name.startswith(starts)]
+        found: dict[Column, dict[str, None]] = {column: {} for column in COLUMNS}
+        if columns and (left or prefixes):
+            wanted = frozenset(left)
+            statement = name_sql.present(self.schema, table, columns, left, prefixes)
+            for number, cell in self._flow(statement):
+                name = str(cell)
+                # Above a prefix that ends in the last character of all SQL was given no bound.
+                if name in wanted or name.startswith(starts):
+                    found[columns[int(number or 0)]][name] = None
+        own, merged = (tuple(found[column]) for column in COLUMNS)
+        return own, merged
+
+    def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:
+        """Projects that tell whether a worktree's folder name alone is another repository's too:
+        every `X/leaf`, and at least one `X/...` for each X that has any. Perhaps others."""
+        index = index_on(self.schema, table, "project")
+        if index is None:
+            return self.projects(table)
+        statement = name_sql.first_of_each(table, "project", index)
+        firsts = [str(row[0]) for row in self._flow(statement)]
+        heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
+        if len(heads) * len(leaves) > MOST_JOINED:
+            return self.projects(table)
+        joined = name_sql.joined(table, "project", index, heads, leaves)
+        return (*firsts, *(str(row[0]) for row in self._flow(joined)))
 
     def highest_id(self) -> int:
         for row in self._flow(sql.highest_id("observations")):
@@ -137,13 +164,6 @@ class StoreReader:
     def query_plan(self, statement: Statement) -> tuple[str, ...]:
         rows = self._flow(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
         return tuple(str(row[3]) for row in rows)
-
-    def _names(self, table: Table, column: Column, prefix: str) -> list[str]:
-        if column not in self._columns(table):
-            return []
-        rows = self._flow(sql.distinct(self.schema, table, column, prefix))
-        # Above a prefix that ends in the last character of all there is no bound to give to SQL.
-        return [name for row in rows if (name := str(row[0])).startswith(prefix)]
 
     def _late(self) -> bool:
         until = self._connection.guard.deadline

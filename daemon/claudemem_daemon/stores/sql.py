@@ -82,64 +82,9 @@ class _Builder:
         return " AND ".join(self.terms) or "1"
 
 
-_LIST: Final = "(SELECT value FROM json_each(?))"
+LIST: Final = "(SELECT value FROM json_each(?))"
 
 NARROW: Final = "id, created_at_epoch, created_at, project"
-
-
-def present(schema: Schema, table: Table, column: Column, names: Sequence[str]) -> Statement:
-    """Which of `names` have a row."""
-    index = index_on(schema, table, column)
-    if index is None:
-        return Statement(
-            f"SELECT DISTINCT {column} FROM {table} WHERE {column} IN {_LIST}", (_json(names),)
-        )
-    return Statement(
-        f"SELECT value FROM json_each(?) WHERE EXISTS"
-        f" (SELECT 1 FROM {table} INDEXED BY {index} WHERE {column} = value)",
-        (_json(names),),
-    )
-
-
-def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> Statement:
-    """Every value of the column that starts with `prefix`, once: hops from one to the next through
-    its index, so the cost is that of the values and not of the rows."""
-    index = index_on(schema, table, column)
-    low, high = prefix, _after(prefix)
-    below = "" if high is None else f" AND {column} < ?"
-    bound = () if high is None else (high,)
-    if index is None:
-        return Statement(
-            f"SELECT DISTINCT {column} AS name FROM {table}"
-            f" WHERE typeof({column}) = 'text' AND {column} >= ?{below}",
-            (low, *bound),
-        )
-    return Statement(
-        f"WITH RECURSIVE hop(name) AS ("
-        f"SELECT * FROM (SELECT {column} FROM {table} INDEXED BY {index}"
-        f" WHERE {column} >= ?{below} ORDER BY {column} LIMIT 1)"
-        f" UNION ALL SELECT (SELECT {column} FROM {table} INDEXED BY {index}"
-        f" WHERE {column} > hop.name{below} ORDER BY {column} LIMIT 1)"
-        f" FROM hop WHERE hop.name IS NOT NULL)"
-        f" SELECT name FROM hop WHERE typeof(name) = 'text'",
-        (low, *bound, *bound),
-    )
-
-
-def distinct_at_once(schema: Schema, table: Table, column: Column) -> Statement:
-    """How many values `distinct` would give, and these in one text, NUL between them."""
-    one = distinct(schema, table, column)
-    return Statement(
-        f"SELECT count(*), group_concat(name, char(0)) FROM ({one.text})", one.parameters
-    )
-
-
-def _after(prefix: str) -> str | None:
-    """The first text above all that start with `prefix`; None where there is no such bound."""
-    if not prefix or ord(prefix[-1]) >= 0x10FFFF:
-        return None
-    following = ord(prefix[-1]) + 1
-    return prefix[:-1] + chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)
 
 
 def ends(schema: Schema, table: Table) -> tuple[Statement, Statement] | None:
@@ -169,8 +114,8 @@ def how_many(
         return None
     return Statement(
         f"SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {index}"
-        f" WHERE {column} IN {_LIST} LIMIT ?)",
-        (_json(names), most),
+        f" WHERE {column} IN {LIST} LIMIT ?)",
+        (as_list(names), most),
     )
 
 
@@ -181,7 +126,7 @@ def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, .
     for column, names in wanted.branches:
         index = index_on(schema, table, column)
         where = _Builder()
-        where.add(f"{column} IN {_LIST}", _json(names))
+        where.add(f"{column} IN {LIST}", as_list(names))
         _filters(schema, table, wanted, where)
         source = f"{table} INDEXED BY {index}" if index is not None else table
         found.append(
@@ -256,7 +201,7 @@ def out_of_order(
 def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
     """Those of `ids` that match."""
     where = _Builder()
-    where.add(f"id IN {_LIST}", _json(ids))
+    where.add(f"id IN {LIST}", as_list(ids))
     _filters(schema, table, wanted, where)
     _belongs(wanted, where)
     return Statement(
@@ -289,8 +234,8 @@ def newest_by_both(schema: Schema, table: Table, wanted: Wanted) -> Statement | 
         index = index_on(schema, table, column)
         if index is None:
             return None
-        own.append(f"SELECT id FROM {table} INDEXED BY {index} WHERE {column} IN {_LIST}")
-        where.parameters.append(_json(names))
+        own.append(f"SELECT id FROM {table} INDEXED BY {index} WHERE {column} IN {LIST}")
+        where.parameters.append(as_list(names))
     if time is None or not own:
         return None
     # `+` keeps SQLite from going through the ids instead of through the times.
@@ -327,8 +272,8 @@ def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statemen
 
 def _belongs(wanted: Wanted, where: _Builder) -> None:
     """The projects' condition where another index leads; `+` keeps theirs out of it."""
-    terms = [f"+{column} IN {_LIST}" for column, _ in wanted.branches]
-    where.add(f"({' OR '.join(terms) or '0'})", *(_json(names) for _, names in wanted.branches))
+    terms = [f"+{column} IN {LIST}" for column, _ in wanted.branches]
+    where.add(f"({' OR '.join(terms) or '0'})", *(as_list(names) for _, names in wanted.branches))
 
 
 def _filters(schema: Schema, table: Table, wanted: Wanted, where: _Builder) -> None:
@@ -338,7 +283,7 @@ def _filters(schema: Schema, table: Table, wanted: Wanted, where: _Builder) -> N
     observations = table == "observations"
     if observations and wanted.types is not None:
         if "type" in schema.observations:
-            where.add(f"lower(type) IN {_LIST}", _json(wanted.types))
+            where.add(f"lower(type) IN {LIST}", as_list(wanted.types))
         else:
             where.add("0")
     _session_filters(schema, wanted, where, table)
@@ -357,9 +302,9 @@ def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str]:
     )
     term = (
         f"EXISTS (SELECT 1 FROM json_each({guarded}) AS one WHERE one.type = 'text'"
-        f" AND lower(one.value) IN {_LIST})"
+        f" AND lower(one.value) IN {LIST})"
     )
-    return term, _json(concepts)
+    return term, as_list(concepts)
 
 
 def platform_expression(schema: Schema, table: Table) -> str:
@@ -411,14 +356,16 @@ def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:
         column("origin_local_id"),
         *(column(name) for name in cells),
     )
-    return Statement(f"SELECT {', '.join(columns)} FROM {table} WHERE id IN {_LIST}", (_json(ids),))
+    return Statement(
+        f"SELECT {', '.join(columns)} FROM {table} WHERE id IN {LIST}", (as_list(ids),)
+    )
 
 
 def counts(schema: Schema, wanted: Wanted) -> Statement:
     """For explain: rows of the projects, of those the right type, of those a right concept."""
     kind = _Builder()
     if wanted.types is not None:
-        kind.add(f"lower(type) IN {_LIST}", _json(wanted.types))
+        kind.add(f"lower(type) IN {LIST}", as_list(wanted.types))
     concept = _Builder()
     if wanted.concepts is not None:
         concept.add(*concept_term(schema, wanted.concepts))
@@ -427,8 +374,8 @@ def counts(schema: Schema, wanted: Wanted) -> Statement:
     for column, names in wanted.branches:
         index = index_on(schema, "observations", column)
         by = f" INDEXED BY {index}" if index is not None else ""
-        parts.append(f"SELECT id FROM observations{by} WHERE {column} IN {_LIST}")
-        parameters.append(_json(names))
+        parts.append(f"SELECT id FROM observations{by} WHERE {column} IN {LIST}")
+        parameters.append(as_list(names))
     both = f"({kind.text}) AND ({concept.text})"
     return Statement(
         f"SELECT count(*), coalesce(sum({kind.text}), 0), coalesce(sum({both}), 0)"
@@ -437,5 +384,6 @@ def counts(schema: Schema, wanted: Wanted) -> Statement:
     )
 
 
-def _json(values: Sequence[str] | Sequence[int]) -> str:
+def as_list(values: Sequence[str] | Sequence[int]) -> str:
+    """The parameter for `LIST`."""
     return json.dumps(list(values))

@@ -1,0 +1,117 @@
+"""The SQL for project names: which there are, without reading a row. Pure: text and parameters.
+
+Through an index on the column the cost is that of the names asked for, whatever the number of rows:
+SQLite hops from one name to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.schema import index_on
+from claudemem_daemon.stores.sql import LIST, Column, Parameter, Statement, Table, as_list
+
+
+def present(
+    schema: Schema,
+    table: Table,
+    columns: Sequence[Column],
+    names: Sequence[str],
+    prefixes: Sequence[str],
+) -> Statement:
+    """Of each column (beside its number) the values that start with one of `prefixes`, then those
+    of `names` that have a row."""
+    parts: list[str] = []
+    parameters: list[Parameter] = []
+    for number, column in enumerate(columns):
+        for prefix in prefixes:
+            one = distinct(schema, table, column, prefix)
+            parts.append(f"SELECT {number}, name FROM ({one.text})")
+            parameters += one.parameters
+        if names:
+            parts.append(f"SELECT {number}, value FROM ({_having(schema, table, column)})")
+            parameters.append(as_list(names))
+    return Statement(" UNION ALL ".join(parts), (*parameters,))
+
+
+def _having(schema: Schema, table: Table, column: Column) -> str:
+    index = index_on(schema, table, column)
+    if index is None:
+        return f"SELECT DISTINCT {column} AS value FROM {table} WHERE {column} IN {LIST}"
+    return (
+        f"SELECT value FROM json_each(?) WHERE EXISTS"
+        f" (SELECT 1 FROM {table} INDEXED BY {index} WHERE {column} = value)"
+    )
+
+
+def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> Statement:
+    """Every value of the column that starts with `prefix`, once."""
+    index = index_on(schema, table, column)
+    low, high = prefix, _after(prefix)
+    below = "" if high is None else f" AND {column} < ?"
+    bound = () if high is None else (high,)
+    if index is None:
+        return Statement(
+            f"SELECT DISTINCT {column} AS name FROM {table}"
+            f" WHERE typeof({column}) = 'text' AND {column} >= ?{below}",
+            (low, *bound),
+        )
+    return Statement(
+        _hops(table, column, index, "hop.name", below),
+        (low, *bound, *bound),
+    )
+
+
+def distinct_at_once(schema: Schema, table: Table, column: Column) -> Statement:
+    """How many values `distinct` would give, and these in one text, NUL between them."""
+    one = distinct(schema, table, column)
+    return Statement(
+        f"SELECT count(*), group_concat(name, char(0)) FROM ({one.text})", one.parameters
+    )
+
+
+def first_of_each(table: Table, column: Column, index: str) -> Statement:
+    """Of all names with a slash one for each different part before it. Only an index makes this
+    cheaper than all of them."""
+    # After a name `X/...` comes what is above all such names: `0` follows `/`. SQLite's `substr`
+    # ends at a NUL; such a name is followed by the next one, whatever it is.
+    slash = "instr(hop.name, '/')"
+    skipping = (
+        f"CASE WHEN {slash} BETWEEN 1 AND length(hop.name)"
+        f" THEN substr(hop.name, 1, {slash} - 1) || '0' ELSE hop.name END"
+    )
+    return Statement(f"{_hops(table, column, index, skipping, '')} AND instr(name, '/') > 0", ("",))
+
+
+def joined(
+    table: Table, column: Column, index: str, heads: Sequence[str], leaves: Sequence[str]
+) -> Statement:
+    """Which `head/leaf` have a row."""
+    return Statement(
+        f"SELECT name FROM (SELECT head.value || '/' || leaf.value AS name"
+        f" FROM json_each(?) AS head CROSS JOIN json_each(?) AS leaf)"
+        f" WHERE EXISTS (SELECT 1 FROM {table} INDEXED BY {index} WHERE {column} = name)",
+        (as_list(heads), as_list(leaves)),
+    )
+
+
+def _hops(table: Table, column: Column, index: str, over: str, below: str) -> str:
+    """From each name to the first above `over`; parameters are the lowest name and, twice, what
+    `below` compares with."""
+    source = f"SELECT {column} FROM {table} INDEXED BY {index}"
+    return (
+        f"WITH RECURSIVE hop(name) AS ("
+        f"SELECT * FROM ({source} WHERE {column} >= ?{below} ORDER BY {column} LIMIT 1)"
+        f" UNION ALL SELECT ({source} WHERE {column} > {over}{below} ORDER BY {column} LIMIT 1)"
+        f" FROM hop WHERE hop.name IS NOT NULL)"
+        f" SELECT name FROM hop WHERE typeof(name) = 'text'"
+    )
+
+
+def _after(prefix: str) -> str | None:
+    """The first text above all that start with `prefix`; None where there is no such bound."""
+    if not prefix or ord(prefix[-1]) >= 0x10FFFF:
+        return None
+    following = ord(prefix[-1]) + 1
+    return prefix[:-1] + chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)
