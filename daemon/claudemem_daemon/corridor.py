@@ -15,22 +15,25 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.context.budget import Unit
+from claudemem_daemon.context.entries import Written
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import make_context
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.derived import Derived
 from claudemem_daemon.evidence import AnyEvidence, unchanged
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.selection.explain import Explanation, explain
-from claudemem_daemon.selection.model import Selection
+from claudemem_daemon.selection.model import Observation, Selection
 from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.locate import locate
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning
 
@@ -105,6 +108,8 @@ class Corridor:
         self.trust = trust
         self.pool = pool
         self._ways: OrderedDict[tuple[object, ...], Way] = OrderedDict()
+        self._decoded = Derived[Row, Observation]()
+        self._written = Derived[Observation, Written]()
         self._lock = threading.Lock()
 
     def way(self, question: Question) -> Way:
@@ -143,7 +148,9 @@ class Corridor:
     def ask(self, question: Question, deadline: Deadline) -> Answer:
         """The rows, inside the deadline; what could not be read in time is a warning."""
         way = self.way(question)
-        selection = select(question, way.settings, way.keys, way.located, self.pool, deadline)
+        selection = select(
+            question, way.settings, way.keys, way.located, self.pool, deadline, self._decoded
+        )
         return Answer(way, selection)
 
     def context(
@@ -177,6 +184,7 @@ class Corridor:
             cap=cap,
             unit=unit,
             deadline=deadline,
+            written=self._written,
         )
 
     def explain(
@@ -195,10 +203,11 @@ class Corridor:
         return (
             answer.selection.complete
             and (context is None or context.complete)
+            # A store is what changes most.
+            and self.pool.unchanged(answer.selection.states)
             and self.configuration.current(answer.way.settings)
             and unchanged(answer.way.evidence)
             and unchanged(extra)
-            and self.pool.unchanged(answer.selection.states)
         )
 
     def close(self) -> None:

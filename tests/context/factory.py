@@ -8,9 +8,11 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 from claudemem_daemon.context.budget import Unit
+from claudemem_daemon.context.entries import Written
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import make_context
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection.model import (
@@ -187,6 +189,7 @@ def context(
     unit: Unit = "utf16",
     settings: Mapping[str, Any] | None = None,
     deadline: Deadline | None = None,
+    written: Derived[Observation, Written] | None = None,
 ) -> Context:
     return make_context(
         question if question is not None else Question(cwd="/w/app"),
@@ -198,4 +201,5 @@ def context(
         cap=cap,
         unit=unit,
         deadline=deadline,
+        written=written,
     )

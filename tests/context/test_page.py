@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +14,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from claudemem_daemon.context.entries import Written
+from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey
-from claudemem_daemon.selection.model import ProjectReport
+from claudemem_daemon.selection.model import Observation, ProjectReport
 from tests.context.factory import KEYS, NOON, context, row, rows, selection, session
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -367,3 +372,44 @@ def test_the_same_rows_give_the_same_text() -> None:
     chosen = selection(rows(5), [session(9)])
     assert context(chosen).text == context(chosen).text
     assert row(1).created_at_epoch == NOON + 60_000
+
+
+looks = st.fixed_dictionaries(
+    {
+        "question": st.builds(
+            Question,
+            cwd=st.just("/w/app"),
+            projects=st.sampled_from([(), ("app", "app/app-a")]),
+            human=st.booleans(),
+            full=st.booleans(),
+        ),
+        "zone": st.sampled_from([UTC, ZoneInfo("Asia/Tokyo")]),
+        "cap": st.sampled_from([None, 300, 3000]),
+        "unit": st.sampled_from(["utf16", "bytes"]),
+        "settings": st.fixed_dictionaries(
+            {
+                "full_count": st.integers(0, 3),
+                "full_field": st.sampled_from(["narrative", "facts"]),
+                "show_read_tokens": st.booleans(),
+                "show_work_tokens": st.booleans(),
+            }
+        ),
+        "also": st.booleans(),
+    }
+)
+
+
+@given(st.lists(looks, min_size=2, max_size=8))
+def test_what_was_written_before_is_taken_only_where_it_would_come_out_the_same(
+    asked: list[dict[str, Any]],
+) -> None:
+    many = (
+        row(3, title="*one*", narrative="n" * 700, facts=("f",), discovery_tokens=9),
+        row(2, title="t" * 600, type="bugfix", project="app/app-a", files_read=("a.py",)),
+        row(1, title="|é|", subtitle="s", store="/other.db"),
+    )
+    written = Derived[Observation, Written]()
+    for one in asked:
+        rows = many if one["also"] else many[:2]  # a second store gives ids their letters
+        view = {name: value for name, value in one.items() if name != "also"}
+        assert context(selection(rows), written=written, **view) == context(selection(rows), **view)

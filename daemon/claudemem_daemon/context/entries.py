@@ -10,6 +10,7 @@ from claudemem_daemon.context.budget import Unit, size
 from claudemem_daemon.context.clock import Clock, Moment
 from claudemem_daemon.context.places import Places
 from claudemem_daemon.context.style import RowWords, Style
+from claudemem_daemon.derived import Derived
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.settings.model import ModeItem, Settings
 
@@ -36,6 +37,21 @@ class Look:
     marks: dict[str, str] = field(default_factory=dict)
     here: dict[str, str] = field(default_factory=dict)
     """What types and projects read as, made once for all rows."""
+
+    def of_all_rows(self) -> tuple[object, ...]:
+        """All that an entry is made of, but its row and what depends on that."""
+        settings = self.settings
+        return (
+            type(self.style),
+            self.clock,
+            self.most,
+            settings.show_read_tokens,
+            settings.show_work_tokens,
+            settings.full_field,
+        )
+
+    def letter(self, one: Observation) -> str:
+        return self.stores.get(one.store, "")
 
     def mark(self, kind: str) -> str:
         """The emoji of a type, else its name."""
@@ -80,6 +96,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """An entry and everything beside its row that it was made of."""
+
+    look: tuple[object, ...]
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """Entries in order, and how many of each kind are not among them: rows that no budget of this
     size can hold are not even made, nor any after time was over (`late`)."""
@@ -98,9 +122,13 @@ def timeline(
     limit: int | None,
     unit: Unit,
     late: Callable[[], bool] = lambda: False,
+    written: Derived[Observation, Written] | None = None,
 ) -> Timeline:
     """Both lists in their own order, a session above the rows that are not newer; at most what
-    `limit` units could hold, and what was made before it got `late`."""
+    `limit` units could hold, and what was made before it got `late`. Entries `written` before are
+    taken again."""
+    known = written if written is not None else Derived[Observation, Written]()
+    of_all = look.of_all_rows()
     entries: list[Entry] = []
     waiting = list(reversed(summaries))
     lines = details = rows = 0
@@ -109,7 +137,7 @@ def timeline(
         while waiting and _comes_first(waiting[-1], one):
             entries.append(session_entry(waiting.pop(), look))
         full = number < full_count and (limit is None or details <= limit)
-        made = observation_entry(one, look, full=full)
+        made = _entry(one, look, of_all, known, full=full)
         if limit is not None:
             lines += size(made.plain, unit) + 1
             if made.body:
@@ -129,6 +157,21 @@ def timeline(
     return Timeline(tuple(entries), len(observations) - rows, len(waiting), ended)
 
 
+def _entry(
+    one: Observation,
+    look: Look,
+    of_all: tuple[object, ...],
+    known: Derived[Observation, Written],
+    *,
+    full: bool,
+) -> Entry:
+    of = (of_all, full, look.mark(one.type), look.place(one.project), look.letter(one))
+    written = known.get(one)
+    if written is None or written.look != of:
+        written = known.put(one, Written(of, observation_entry(one, look, full=full)))
+    return written.entry
+
+
 def observation_entry(one: Observation, look: Look, *, full: bool) -> Entry:
     moment = look.clock.at(one.created_at_epoch)
     mark = look.mark(one.type)
@@ -136,7 +179,7 @@ def observation_entry(one: Observation, look: Look, *, full: bool) -> Entry:
     title, shortened = _title(one, look, most)
     place = look.place(one.project)
     read = read_tokens(one)
-    number = f"{one.id}{look.stores.get(one.store, '')}"
+    number = f"{one.id}{look.letter(one)}"
     line, plain = _lines(
         look, number, moment, mark, place, title, figures(read, one.discovery_tokens, look.settings)
     )

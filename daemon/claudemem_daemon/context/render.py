@@ -15,7 +15,7 @@ from claudemem_daemon.context import nothing, sections
 from claudemem_daemon.context.agent import AgentStyle
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.clock import SYSTEM_ZONE, Clock, local_zone
-from claudemem_daemon.context.entries import Look, Timeline, timeline
+from claudemem_daemon.context.entries import Look, Timeline, Written, timeline
 from claudemem_daemon.context.fit import fit
 from claudemem_daemon.context.human import HumanStyle
 from claudemem_daemon.context.model import Context
@@ -23,11 +23,12 @@ from claudemem_daemon.context.page import Page, Section
 from claudemem_daemon.context.places import places
 from claudemem_daemon.context.transcript import PriorMessage, prior_message
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.derived import Derived
 from claudemem_daemon.evidence import Evidence
 from claudemem_daemon.evidence import look as look_at
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection.model import Selection, Summary
+from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME
@@ -49,6 +50,7 @@ def make_context(
     cap: int | None = None,
     unit: Unit = "utf16",
     deadline: Deadline | None = None,
+    written: Derived[Observation, Written] | None = None,
 ) -> Context:
     """The context of a selection; empty text where nothing is wanted (limit 0, an excluded
     project) or a delta (`question.since`) has nothing new.
@@ -68,7 +70,7 @@ def make_context(
     prior = _prior(question, settings, selection)
     look = _look(question, settings, keys, selection, zone, limit)
     asked = _Asked(question, keys, selection, warnings, limit, cap, unit, prior.text, deadline)
-    page = _page(asked, look)
+    page = _page(asked, look, written)
     fitted = fit(page, limit, unit)
     return Context(
         text=fitted.text,
@@ -110,7 +112,7 @@ class _Asked:
         return self.question.since is not None
 
 
-def _page(asked: _Asked, look: Look) -> Page:
+def _page(asked: _Asked, look: Look, written: Derived[Observation, Written] | None) -> Page:
     selection, settings = asked.selection, look.settings
     last = _last_summary(asked, look)
     summary = sections.last_session(last, look) if last is not None else Section()
@@ -125,6 +127,7 @@ def _page(asked: _Asked, look: Look) -> Page:
         asked.limit,
         asked.unit,
         asked.writing(),
+        written,
     )
     title, lean = _titles(asked, look)
 

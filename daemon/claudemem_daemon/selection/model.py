@@ -12,7 +12,7 @@ from claudemem_daemon.stores.model import StoreReport, StoreState
 from claudemem_daemon.warning import AnswerWarning
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Observation:
     """One row, as the contract shows it. Lists hold text only; a bare string counts as one item.
 

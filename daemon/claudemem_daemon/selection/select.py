@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.derived import Derived
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
@@ -36,9 +37,11 @@ def select(
     located: Located,
     pool: StorePool,
     deadline: Deadline,
+    decoded: Derived[Row, Observation] | None = None,
 ) -> Selection:
     """The one limited list, newest first, and the account of it. What cannot be read before the
-    deadline is a warning; never raises for a store."""
+    deadline is a warning; never raises for a store. `decoded` is remembered from before."""
+    known = decoded if decoded is not None else Derived[Row, Observation]()
     filters = make_filters(question, settings)
     with Sources(pool, deadline) as sources:
         if keys.keys and settings.limit > 0:
@@ -51,9 +54,7 @@ def select(
         # The few first: many rows may take all the time there is.
         sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
         rows = _merged(sources, "observations", settings.limit, ours, until)
-        observations = tuple(
-            decode.observation(one.row, one.origin.ref.path, _key_of(one)) for one in rows.rows
-        )
+        observations = tuple(_observation(one, known) for one in rows.rows)
         summaries = tuple(decode.summary(one.row, one.origin.ref.path) for one in sessions.rows)
         return Selection(
             observations=observations,
@@ -191,6 +192,14 @@ def _cut_off(
     if not rows.cut and not sources.unfinished:
         return ()
     return (out_of_time(len(rows.rows), settings),)
+
+
+def _observation(one: Chosen[Source], decoded: Derived[Row, Observation]) -> Observation:
+    key = _key_of(one)
+    known = decoded.get(one.row)
+    if known is not None and known.key == key:
+        return known
+    return decoded.put(one.row, decode.observation(one.row, one.origin.ref.path, key))
 
 
 def _key_of(one: Chosen[Source]) -> str:

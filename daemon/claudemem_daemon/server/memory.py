@@ -8,8 +8,6 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-import apsw
-
 M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 M_ARENA_MAX: Final = -8
@@ -19,16 +17,11 @@ LARGE: Final = 64 * 1024
 
 
 def keep_small() -> None:
-    """Set SQLite and glibc's allocator to keep little; before the first connection is opened.
+    """Set glibc's allocator to return what is free; does nothing with another C library.
 
-    SQLite has 48 KB ready for the small needs of each connection, and there are two for each store;
-    without them nothing is measurably slower. glibc by itself keeps an arena for each thread, and
-    learns from the first large answer that large pieces are worth keeping: that took 30 MB after a
-    thousand queries of 300 KB. With another C library that half does nothing.
+    By itself it keeps an arena for each thread, and learns from the first large answer that large
+    pieces are worth keeping: that took 30 MB after a thousand queries of 300 KB.
     """
-    apsw.shutdown()
-    apsw.config(apsw.SQLITE_CONFIG_LOOKASIDE, 0, 0)
-    apsw.initialize()
     if not sys.platform.startswith("linux"):
         return
     with suppress(OSError, AttributeError):

@@ -24,6 +24,7 @@ from claudemem_daemon.server.listening import Listening, bind, inherited
 from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import keep_small
 from claudemem_daemon.server.state import StartedBy
+from claudemem_daemon.stores.connection import use_no_lookaside
 
 SWITCH_SECONDS: Final = 0.0005
 """How long a worker may keep the interpreter while the event loop wants it; Python's own 5 ms are
@@ -56,6 +57,7 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
         return error.exit_code
     raise_file_limit()
     keep_small()
+    use_no_lookaside()
     hush()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Final, Protocol
 
 from claudemem_daemon.errors import StoreError
@@ -62,6 +63,10 @@ class Candidate:
     id: int
     epoch: int | None
     project: str
+
+
+RANK: Final = attrgetter("rank")
+"""For sorting; several times faster than to compare candidates whole."""
 
 
 def candidate(identity: int, epoch: int | None, project: str) -> Candidate:
@@ -169,7 +174,7 @@ class Plans:
             if not down_to:
                 yield from _fresh(found.values(), given)
                 return
-            newest = sorted(found.values(), reverse=True)
+            newest = sorted(found.values(), key=RANK, reverse=True)
             since = newest[min(target, len(newest)) - 1].epoch
             lowest = max(reached or 0 for reached in down_to.values())
             late = None if since is None else self._late(table, wanted, since, lowest)
@@ -221,7 +226,7 @@ class Plans:
             except OutOfBudget:
                 continue
             except StoreError:
-                yield from sorted(first, reverse=True)
+                yield from sorted(first, key=RANK, reverse=True)
                 raise
             given: set[int] = set()
             yield from _fresh(first, given)
@@ -323,7 +328,7 @@ def _without(given: set[int], flow: Iterator[Candidate]) -> Iterator[Candidate]:
 
 def _fresh(found: Iterable[Candidate], given: set[int]) -> Iterator[Candidate]:
     """Those not given yet, in order; they are from now on."""
-    for one in sorted(found, reverse=True):
+    for one in sorted(found, key=RANK, reverse=True):
         if one.id not in given:
             given.add(one.id)
             yield one

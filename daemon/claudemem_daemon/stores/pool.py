@@ -29,6 +29,7 @@ from claudemem_daemon.stores.connection import (
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreRef, StoreState
 from claudemem_daemon.stores.reader import StoreReader
+from claudemem_daemon.stores.recent import RecentRows
 from claudemem_daemon.stores.schema import probe
 
 T = TypeVar("T")
@@ -84,6 +85,7 @@ class StorePool:
         self._marks = count(1)
         self._closed = False
         self._kept = Kept()
+        self._recent = RecentRows()
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         """As `StoreReader.made`, for what depends on several stores."""
@@ -107,7 +109,7 @@ class StorePool:
                     schema = self._schema(store, connection)
                     # Before the reading: what goes wrong in its middle is told by `failed`.
                     store.error = None
-                    yield StoreReader(connection, schema, version, store.kept)
+                    yield StoreReader(connection, schema, version, store.kept, self._recent)
                 finally:
                     connection.end()
         except apsw.Error as error:

@@ -16,6 +16,7 @@ from claudemem_daemon.stores.connection import Connection, slow, translate
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
+from claudemem_daemon.stores.recent import RecentRows
 from claudemem_daemon.stores.rows import Row, text
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
@@ -38,10 +39,12 @@ class StoreReader:
         connection: Connection,
         schema: Schema,
         data_version: int | None,
-        kept: Kept | None = None,
+        kept: Kept,
+        recent: RecentRows,
     ) -> None:
         self._connection = connection
-        self._kept = kept if kept is not None else Kept()
+        self._kept = kept
+        self._recent = recent
         self.schema = schema
         self.data_version = data_version
         """None where the store cannot be glanced at; then the answer is not kept."""
@@ -142,7 +145,9 @@ class StoreReader:
         for start in range(0, len(chosen), WIDE_ROWS):
             ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
             for cells in self._flow(sql.wide(self.schema, table, ids)):
-                yield _row(cells, epochs)
+                number = int(cells[0] or 0)
+                place = (self._connection.path, table, number)
+                yield self._recent.row(place, cells, epochs[number], _row)
                 # The guard counts steps of SQLite, and a row of many megabytes takes few of them.
                 if self._late():
                     raise slow(self._connection.path)
@@ -195,14 +200,13 @@ class StoreReader:
             cursor.close(True)
 
 
-def _row(cells: Cells, epochs: dict[int, int | None]) -> Row:
+def _row(cells: Cells, epoch: int | None) -> Row:
     identity, project, merged, session, platform, device, local, *rest = cells
-    number = int(identity or 0)
     return Row(
-        id=number,
+        id=int(identity or 0),
         project=text(project),
         merged=text(merged) if merged is not None else None,
-        epoch=epochs[number],
+        epoch=epoch,
         session=text(session),
         platform=text(platform) if platform is not None else None,
         origin=(text(device), text(local)) if device is not None else None,

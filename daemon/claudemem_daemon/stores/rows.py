@@ -45,7 +45,7 @@ _MICROSECONDS: Final = 10**17
 _TWO_DAYS_MS: Final = 2 * 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Row:
     """One chosen row as it lies in its store: `cells` in the order of OBSERVATION_CELLS or
     SUMMARY_CELLS, undecoded; `epoch` in milliseconds or None."""

@@ -1,0 +1,39 @@
+"""What was made of a value, kept for as long as that very value lives."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+from weakref import ref
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Derived(Generic[K, V]):
+    """Values by the identity of what they were made of, never by its equality: a look costs the
+    same for a row of any size. Holds nothing alive but what it was given to keep. Safe from
+    several threads: each operation is one of a dict.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[ref[K], V]] = {}
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def get(self, of: K) -> V | None:
+        """What was put last for this very object."""
+        found = self._made.get(id(of))
+        return found[1] if found is not None and found[0]() is of else None
+
+    def put(self, of: K, value: V) -> V:
+        number, made = id(of), self._made
+
+        def gone(dead: ref[K]) -> None:
+            # The number may be another object's by now.
+            kept = made.get(number)
+            if kept is not None and kept[0] is dead:
+                del made[number]
+
+        made[number] = (ref(of, gone), value)
+        return value

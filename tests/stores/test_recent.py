@@ -1,0 +1,71 @@
+"""Rows read a moment ago: the same object for the same cells, and never an old row for new ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claudemem_daemon.stores import recent as module
+from claudemem_daemon.stores.reader import _row
+from claudemem_daemon.stores.recent import RecentRows
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row
+
+cell = st.one_of(
+    st.none(),
+    st.sampled_from(["", "a", "1", b"a", b"", 1, 0, 1.0, 0.0, -0.0, float("nan"), float("inf")]),
+)
+places = st.tuples(
+    st.sampled_from(["/a.db", "/b.db"]),
+    st.sampled_from(["observations", "session_summaries"]),
+    st.integers(1, 3),
+)
+
+
+def cells_of(number: int, title: Any) -> tuple[Any, ...]:
+    rest = (title if name == "title" else None for name in OBSERVATION_CELLS)
+    return (number, "app", None, "s", None, None, None, *rest)
+
+
+@given(st.lists(st.tuples(places, cell, st.one_of(st.none(), st.integers(1, 2))), max_size=30))
+def test_a_row_is_what_its_cells_say_whatever_was_read_before(reads: list[Any]) -> None:
+    """1 and 1.0 are equal, and read otherwise."""
+    recent = RecentRows()
+    for place, title, epoch in reads:
+        cells = cells_of(place[2], title)
+        row = recent.row(place, cells, epoch, _row)
+        assert repr(row) == repr(_row(cells, epoch))
+
+
+def test_the_same_cells_give_the_same_object() -> None:
+    recent = RecentRows()
+    place = ("/a.db", "observations", 1)
+    title = "a title of its own"
+    first = recent.row(place, cells_of(1, title), 5, _row)  # type: ignore[arg-type]
+    assert recent.row(place, cells_of(1, "".join(title)), 5, _row) is first  # type: ignore[arg-type]
+    assert recent.row(place, cells_of(1, title), 6, _row) is not first  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(0, 30), max_size=40))
+def test_its_memory_is_bounded(lengths: list[int]) -> None:
+    limits = {"MOST_ROWS": 5, "MOST_TEXT": 60, "LARGE_ROW": 25}
+    before = {name: getattr(module, name) for name in limits}
+    try:
+        for name, value in limits.items():
+            setattr(module, name, value)
+        recent = RecentRows()
+        for number, length in enumerate(lengths):
+            place = ("/a.db", "observations", number)
+            recent.row(place, cells_of(number, "x" * length), 1, _row)  # type: ignore[arg-type]
+            kept = [row for _, row, _ in recent._rows.values()]
+            assert len(recent) == len(kept) <= 5
+            assert recent.text == sum(map(text_of, kept)) <= 60
+            assert all(text_of(row) <= 25 for row in kept)
+    finally:
+        for name, value in before.items():
+            setattr(module, name, value)
+
+
+def text_of(row: Row) -> int:
+    return len(row.project) + len(row.session) + len(str(row.cells[1]))
