@@ -18,9 +18,11 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
-LOOK_SECONDS: Final = 60.0
-"""How often we look even if nobody told us: kernels run out of watches, network file systems have
-none. One wake-up a minute is not to be seen in any accounting."""
+UNWATCHED_SECONDS: Final = 60.0
+"""How often we look where nobody tells us: kernels run out of watches."""
+WATCHED_SECONDS: Final = 600.0
+"""How often we look all the same: an overflowing queue loses events, and what another machine does
+on a network file system makes none. Most minutes pass without a wake-up."""
 EVENTS: Final[list[type[FileSystemEvent]]] = [
     FileDeletedEvent,
     FileMovedEvent,
@@ -31,7 +33,7 @@ EVENTS: Final[list[type[FileSystemEvent]]] = [
 
 class Guard(FileSystemEventHandler):
     """Calls `check` on the event loop after something was deleted or moved in one of the folders,
-    and every minute."""
+    and every `seconds`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, check: Callable[[], None], folders: Iterable[str]
@@ -42,9 +44,10 @@ class Guard(FileSystemEventHandler):
         self._observer: BaseObserver | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pending = False
+        self.seconds = UNWATCHED_SECONDS
 
     def start(self) -> None:
-        """Never fails; without watches the minute's look remains."""
+        """Never fails; without watches a look each minute remains."""
         self._look_later()
         observer = Observer()
         observer.daemon = True
@@ -61,9 +64,13 @@ class Guard(FileSystemEventHandler):
             return
         with suppress(OSError, KeyError):
             self._observer.unschedule_all()
+        watched = 0
         for folder in self._folders:
             with suppress(OSError):
                 self._observer.schedule(self, folder, event_filter=EVENTS)
+                watched += 1
+        self.seconds = WATCHED_SECONDS if watched == len(self._folders) else UNWATCHED_SECONDS
+        self._look_later()
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -85,7 +92,9 @@ class Guard(FileSystemEventHandler):
         self._check()
 
     def _look_later(self) -> None:
-        self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(self.seconds, self._look)
 
     def _look(self) -> None:
         self._look_later()
