@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-from contextlib import closing
+import tempfile
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
@@ -518,3 +522,69 @@ def test_no_connection_is_left_reading_after_an_answer(store: str) -> None:
         assert busy == 0
         assert os.path.getsize(store + "-wal") == 0
         assert pool.describe()[0].connections <= pool_module.IDLE_CONNECTIONS
+
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(
+            [
+                (
+                    "INSERT INTO observations (memory_session_id, project, type, title, created_at,"
+                    " created_at_epoch) SELECT 's', project, type, 'new', '', created_at_epoch + 1"
+                    " FROM observations ORDER BY id DESC LIMIT 1"
+                ),
+                "UPDATE observations SET title = title || '!' WHERE id % 2",
+                "UPDATE observations SET project = 'other' WHERE id = 2",
+                "UPDATE observations SET project = 'app' WHERE id = 2",
+                "UPDATE observations SET merged_into_project = 'app' WHERE id = 3",
+                "UPDATE observations SET created_at_epoch = 2000000000000 WHERE id = 1",
+                "DELETE FROM observations WHERE id = (SELECT max(id) FROM observations)",
+                (
+                    "INSERT INTO observations (memory_session_id, project, type, created_at,"
+                    " created_at_epoch) VALUES ('s', 'x/one', 'bugfix', '', 5)"
+                ),
+                "UPDATE session_summaries SET request = request || '?'",
+            ]
+        ),
+        st.sampled_from([2, 5, 50]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps)
+def test_what_a_pool_remembers_never_shows(changes: list[tuple[int, str, int]]) -> None:
+    """Of stores that did not change, what was found before is taken again."""
+    keys = make_keys("app", exact("one", bare=True))
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        paths = [make_store(Path(folder) / f"{n}.db") for n in range(3)]
+        for number, path in enumerate(paths):
+            add_session(path, "session-1")
+            add_observations(path, [{"title": f"{number}-{n}"} for n in range(4)])
+            add_observation(path, project="one", title=f"one of {number}")
+            add_summary(path, request=f"of {number}")
+        writers = [stack.enter_context(OtherProcess(path)) for path in paths]
+        pool = stack.enter_context(open_pool())
+        for at, change, limit in [(0, "SELECT 1", 50), *changes]:
+            writers[at].run(change)
+            known = ask(*paths, keys=keys, pool=pool, limit=limit)
+            with open_pool() as fresh:
+                anew = ask(*paths, keys=keys, pool=fresh, limit=limit)
+            assert replace(known, states=()) == replace(anew, states=())
+
+
+def test_more_rows_are_found_where_the_first_ones_are_no_use(store: str, tmp_path: Path) -> None:
+    """The copies of another store's rows make room, also when nothing changed but that store."""
+    other = make_store(tmp_path / "other.db")
+    for path in (store, other):
+        add_observations(path, [{"title": f"Row {n}"} for n in range(8)])
+    with open_pool() as pool, OtherProcess(other) as writer:
+        for _ in range(2):
+            answer = ask(store, other, pool=pool, limit=8)
+            assert sorted(row.title for row in answer.observations) == [
+                f"Row {n}" for n in range(8)
+            ]
+            assert answer.duplicates > 0
+            writer.run("UPDATE observations SET subtitle = NULL")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
@@ -13,8 +13,9 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.belonging import belonging
+from claudemem_daemon.selection.flow import Flow
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreState
-from claudemem_daemon.stores.plans import AT_ONCE, Candidate
+from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.rows import Row
@@ -43,8 +44,7 @@ class Source:
     reader: StoreReader
     admitted: Admitted
     summaries: Admitted
-    first: dict[Table, list[Candidate]] = field(default_factory=dict)
-    flows: dict[Table, Generator[Candidate, None, None]] = field(default_factory=dict)
+    flows: dict[Table, Flow] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -63,9 +63,9 @@ class Sources:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        # A flow left in the middle holds a cursor, and that the transaction.
         for source in self.opened:
-            _close(source)
+            for flow in source.flows.values():
+                flow.close()
         self.stack.close()
 
     def open(self, located: Located, keys: ProjectKeys, plan: dict[Table, int], want: Want) -> None:
@@ -105,8 +105,7 @@ class Sources:
                 source = Source(
                     ref,
                     reader,
-                    belonging(reader, "observations", keys),
-                    belonging(reader, "session_summaries", keys),
+                    *reader.once(("belonging", keys), partial(_belonging, reader, keys)),
                 )
                 error = self._first_rows(source, plan, want)
                 if error is not None and not (last and error.reason == "slow"):
@@ -129,14 +128,11 @@ class Sources:
             admitted = source.admitted if table == "observations" else source.summaries
             if rows <= 0 or not admitted or not source.reader.has(table):
                 continue
-            flow = source.reader.flow(table, want.of(source, table), rows)
-            first: list[Candidate] = []
-            source.first[table] = first
-            try:
-                first.extend(islice(flow, min(rows, AT_ONCE)))
-            except StoreError as error:
-                return error
+            flow = Flow(source.reader, table, want.of(source, table), rows)
             source.flows[table] = flow
+            error = flow.begin()
+            if error is not None:
+                return error
         return None
 
     def merging(self, limit: int) -> Deadline:
@@ -150,9 +146,11 @@ class Sources:
 
     def candidates(self, source: Source, table: Table) -> Iterator[Candidate]:
         """All matching rows of one store, those after the first as they are asked for."""
-        yield from source.first.get(table, ())
+        flow = source.flows.get(table)
+        if flow is None:
+            return
         try:
-            yield from source.flows.get(table, ())
+            yield from flow.candidates()
         except StoreError as error:
             self._stopped(source, error)
 
@@ -217,9 +215,8 @@ class Sources:
         self.pool.failed(source.ref.path, error)
 
 
-def _close(source: Source) -> None:
-    for flow in source.flows.values():
-        flow.close()
+def _belonging(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:
+    return belonging(reader, "observations", keys), belonging(reader, "session_summaries", keys)
 
 
 @dataclass(frozen=True, slots=True)

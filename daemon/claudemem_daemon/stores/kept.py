@@ -11,12 +11,16 @@ MOST_KEPT: Final = 16
 """Of each store: its names by table and column, and what was made of them for a few repositories."""
 
 
+Things = tuple[tuple[tuple[object, ...], Any], ...]
+
+
 class Kept:
     """The last few things that were made, each beside everything it depends on, so that none is
     ever out of date. Safe from several threads: they see one whole tuple or the other."""
 
     def __init__(self) -> None:
-        self._known: tuple[tuple[tuple[object, ...], Any], ...] = ()
+        self._known: Things = ()
+        self._at: tuple[int | None, Things] = (None, ())
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` made of something equal to `of`, or makes now. Things of different types
@@ -26,4 +30,19 @@ class Kept:
                 return value  # type: ignore[no-any-return]  # `of` says what it is, as agreed above
         value = make()
         self._known = ((of, value), *self._known[: MOST_KEPT - 1])
+        return value
+
+    def read(self, version: int | None, of: tuple[object, ...], read: Callable[[], T]) -> T:
+        """What `read` gave at this version of the store, or reads now; None is a version that
+        cannot be told, at which nothing is kept."""
+        if version is None:
+            return read()
+        at, things = self._at
+        if at != version:
+            things = ()
+        for known, value in things:
+            if known == of:
+                return value  # type: ignore[no-any-return]  # as above
+        value = read()
+        self._at = version, ((of, value), *things[: MOST_KEPT - 1])
         return value

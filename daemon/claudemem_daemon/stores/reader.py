@@ -74,6 +74,10 @@ class StoreReader:
         on; it outlives this reading. The first of `of` says what it is."""
         return self._kept.made(of, make)
 
+    def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
+        """What `read` read, now or when the store was last in this very state."""
+        return self._kept.read(self.data_version, of, read)
+
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -109,6 +113,9 @@ class StoreReader:
         return (*firsts, *(str(row[0]) for row in self._flow(joined)))
 
     def highest_id(self) -> int:
+        return self.once(("highest",), self._highest_id)
+
+    def _highest_id(self) -> int:
         for row in self._flow(sql.highest_id("observations")):
             return row[0] if isinstance(row[0], int) else 0
         return 0

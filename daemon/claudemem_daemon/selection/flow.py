@@ -1,0 +1,72 @@
+"""The candidates of one store and table, as far as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.plans import AT_ONCE, Candidate
+from claudemem_daemon.stores.reader import StoreReader
+from claudemem_daemon.stores.sql import Table, Wanted
+
+MOST_REMEMBERED: Final = 200
+"""Candidates of one store, table and question that are kept while the store does not change."""
+
+
+class Flow:
+    """The candidates of one store and table: the first ones found at once, or known from before,
+    the others when they are asked for."""
+
+    def __init__(self, reader: StoreReader, table: Table, wanted: Wanted, rows: int) -> None:
+        self._reader = reader
+        self._asked = table, wanted, rows
+        self._first: Sequence[Candidate] = ()
+        self._rest: Generator[Candidate, None, None] | None = None
+        self._ended = False
+
+    def begin(self) -> StoreError | None:
+        """Find the first ones. What came before an error stays."""
+        if self._asked[2] > MOST_REMEMBERED:
+            return self._find()
+        try:
+            self._first, self._ended = self._reader.once(("first", *self._asked), self._found)
+        except StoreError as error:
+            return error
+        return None
+
+    def _found(self) -> tuple[Sequence[Candidate], bool]:
+        error = self._find()
+        if error is not None:
+            raise error
+        return self._first, self._ended
+
+    def _find(self) -> StoreError | None:
+        found: list[Candidate] = []
+        self._first = found
+        number = min(self._asked[2], AT_ONCE)
+        self._rest = self._reader.flow(*self._asked)
+        try:
+            found.extend(islice(self._rest, number))
+        except StoreError as error:
+            self._ended = True
+            return error
+        self._ended = len(found) < number
+        return None
+
+    def candidates(self) -> Iterator[Candidate]:
+        """All of them. Raises `StoreError` where they end too early."""
+        yield from self._first
+        if self._ended:
+            return
+        if self._rest is None:
+            self._rest = self._reader.flow(*self._asked)
+            for _ in islice(self._rest, len(self._first)):
+                pass
+        yield from self._rest
+
+    def close(self) -> None:
+        """One left in the middle holds a cursor, and that the transaction."""
+        if self._rest is not None:
+            self._rest.close()
