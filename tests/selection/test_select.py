@@ -418,7 +418,7 @@ def test_more_rows_than_time_allows_are_cut_off_and_no_store_is_blamed(
 ) -> None:
     add_observations(store, [{"title": f"Row {n}"} for n in range(1300)])
     with open_pool() as pool:
-        monkeypatch.setattr(Sources, "merging", lambda *_: Late(0))
+        monkeypatch.setattr(Sources, "merging", lambda *_, **__: Late(0))
         answer = ask(store, pool=pool, limit=1300)
         assert ids(answer) == list(range(1300, 800, -1))
         (warning,) = answer.warnings

@@ -50,7 +50,7 @@ def select(
                 plan["session_summaries"] = summary_count(settings)
             sources.open(located, keys, plan, make_want(question, settings))
         ours = Ownership(keys)
-        until = sources.merging(settings.limit)
+        until = sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
         sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
         rows = _merged(sources, "observations", settings.limit, ours, until)
