@@ -38,6 +38,9 @@ from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning
 
 MOST_WAYS: Final = 64
+MOST_DERIVED: Final = 200
+"""Of more rows nothing is kept for the next answer: what few of them stay would hold on to the
+memory of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,9 @@ class Corridor:
     def ask(self, question: Question, deadline: Deadline) -> Answer:
         """The rows, inside the deadline; what could not be read in time is a warning."""
         way = self.way(question)
+        decoded = self._decoded if way.settings.limit <= MOST_DERIVED else None
         selection = select(
-            question, way.settings, way.keys, way.located, self.pool, deadline, self._decoded
+            question, way.settings, way.keys, way.located, self.pool, deadline, decoded
         )
         return Answer(way, selection)
 
@@ -184,7 +188,7 @@ class Corridor:
             cap=cap,
             unit=unit,
             deadline=deadline,
-            written=self._written,
+            written=self._written if way.settings.limit <= MOST_DERIVED else None,
         )
 
     def explain(

@@ -108,7 +108,7 @@ class Connection:
     def prepare(self) -> None:
         """Settings that read the file; once, before the first query."""
         for pragma in _ALWAYS:
-            self.db.execute(pragma).fetchall()
+            self.db.execute(pragma, can_cache=False).fetchall()
 
     def begin(self, deadline: Deadline) -> None:
         """Start reading one state of the store; waits for a lock no longer than the deadline."""
@@ -145,6 +145,8 @@ class Sentinel:
         )
         self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         self._db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        # With more it would hold 85 KB ready for pages that nobody asks it for.
+        self._db.execute("PRAGMA cache_size = 1", can_cache=False).fetchall()
         self._cursor = self._db.cursor()
         self._execute: Callable[[str], apsw.Cursor] = self._cursor.execute
 
@@ -156,7 +158,6 @@ class Sentinel:
                 return self.version()
             finally:
                 self._db.set_busy_timeout(0)
-                self._db.release_memory()
         rows = self._execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])  # type: ignore[arg-type]  # a whole number, always
 

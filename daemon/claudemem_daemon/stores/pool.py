@@ -291,7 +291,7 @@ def _opened(path: str, identity: Identity, deadline: Deadline, *, immutable: boo
         connection.db.set_busy_timeout(max(1, int(deadline.remaining() * 1000)))
         connection.prepare()
         # SQLite opens lazily: only a statement tells whether the file can be read.
-        connection.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        connection.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1", can_cache=False).fetchall()
     except BaseException:
         connection.close()
         raise

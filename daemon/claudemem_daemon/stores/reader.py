@@ -26,6 +26,8 @@ T = TypeVar("T")
 COLUMNS: Final[tuple[Column, Column]] = ("project", "merged_into_project")
 MOST_JOINED: Final = 2_000
 """So many names are looked for one by one; beyond that all there are are listed."""
+MOST_REMEMBERED: Final = 200
+"""Rows read at once that are remembered; more would push out all that others ask for."""
 WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
@@ -149,12 +151,16 @@ class StoreReader:
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         """The rows themselves as they are read, in no order."""
         epochs = {one.id: one.epoch for one in chosen}
+        few = len(chosen) <= MOST_REMEMBERED
         for start in range(0, len(chosen), WIDE_ROWS):
             ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
             for cells in self._flow(sql.wide(self.schema, table, ids)):
                 number = int(cells[0] or 0)
-                place = (self._connection.path, table, number)
-                yield self._recent.row(place, cells, epochs[number], _row)
+                if few:
+                    place = (self._connection.path, table, number)
+                    yield self._recent.row(place, cells, epochs[number], _row)
+                else:
+                    yield _row(cells, epochs[number])
                 # The guard counts steps of SQLite, and a row of many megabytes takes few of them.
                 if self._late():
                     raise slow(self._connection.path)

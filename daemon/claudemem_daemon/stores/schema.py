@@ -24,8 +24,10 @@ def probe(db: apsw.Connection, path: str) -> Schema:
     # A view or virtual table of that name could do anything when it is read.
     tables = {
         str(name)
-        for (name,) in db.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        for (name,) in _once(
+            db,
+            "SELECT name FROM sqlite_schema WHERE type = 'table'"
+            " AND sql NOT LIKE 'CREATE VIRTUAL%'",
         )
     }
     columns = {name: _columns(db, name) if name in tables else frozenset() for name in _TABLES}
@@ -59,13 +61,18 @@ def probe(db: apsw.Connection, path: str) -> Schema:
 _PLAIN: Final = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
+def _once(db: apsw.Connection, statement: str) -> list[tuple[apsw.SQLiteValue, ...]]:
+    """All rows of a statement that is not asked again: prepared ones take several KB each."""
+    return db.execute(statement, can_cache=False).fetchall()
+
+
 def _columns(db: apsw.Connection, table: str) -> frozenset[str]:
-    return frozenset(str(row[1]).lower() for row in db.execute(f"PRAGMA table_info({table})"))
+    return frozenset(str(row[1]).lower() for row in _once(db, f"PRAGMA table_info({table})"))
 
 
 def _version(db: apsw.Connection) -> int | None:
     try:
-        rows = db.execute("SELECT max(version) FROM schema_versions").fetchall()
+        rows = _once(db, "SELECT max(version) FROM schema_versions")
     except apsw.SQLError:
         return None
     version = rows[0][0]
@@ -77,12 +84,10 @@ def _indexes(db: apsw.Connection) -> dict[tuple[str, str], tuple[str, ...]]:
     with another collation has them in another order."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for table in ("observations", "session_summaries"):
-        for row in db.execute(f"PRAGMA index_list({table})").fetchall():
+        for row in _once(db, f"PRAGMA index_list({table})"):
             name, partial = str(row[1]), bool(row[4])
             quoted = name.replace('"', '""')
-            parts = [
-                part for part in db.execute(f'PRAGMA index_xinfo("{quoted}")').fetchall() if part[5]
-            ]
+            parts = [part for part in _once(db, f'PRAGMA index_xinfo("{quoted}")') if part[5]]
             plain = all(part[2] is not None and part[4] == "BINARY" for part in parts)
             if not partial and plain:
                 found[table, name] = tuple(str(part[2]).lower() for part in parts)
