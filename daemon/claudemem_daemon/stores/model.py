@@ -63,8 +63,9 @@ class Schema:
     sessions: frozenset[str]
     session_column: str
     """`memory_session_id`, or `sdk_session_id` in old stores."""
-    indexes: Mapping[tuple[str, str], tuple[str, ...]]
-    """(table, index name) -> its columns, of the observations and session_summaries tables."""
+    indexes: Mapping[tuple[str, str], str]
+    """(table, column) -> name, quoted for SQL, of the narrowest index that starts with it; of the
+    observations and session_summaries tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,29 +79,24 @@ def _version(db: apsw.Connection) -> int | None:
     return version if isinstance(version, int) else None
 
 
-def _indexes(db: apsw.Connection) -> dict[tuple[str, str], tuple[str, ...]]:
+def _indexes(db: apsw.Connection) -> dict[tuple[str, str], str]:
     """Whole indexes in the tables' own order of comparing; a partial one may lack our rows, one
     with another collation has them in another order."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    found: dict[tuple[str, str], tuple[int, str]] = {}
     for table in ("observations", "session_summaries"):
         for row in _once(db, f"PRAGMA index_list({table})"):
             name, partial = str(row[1]), bool(row[4])
-            quoted = name.replace('"', '""')
-            parts = [part for part in _once(db, f'PRAGMA index_xinfo("{quoted}")') if part[5]]
+            quoted = '"' + name.replace('"', '""') + '"'
+            parts = [part for part in _once(db, f"PRAGMA index_xinfo({quoted})") if part[5]]
             plain = all(part[2] is not None and part[4] == "BINARY" for part in parts)
-            if not partial and plain:
-                found[table, name] = tuple(str(part[2]).lower() for part in parts)
-    return found
+            if not partial and plain and parts:
+                key = table, str(parts[0][2]).lower()
+                one = len(parts), quoted
+                found[key] = min(found.get(key, one), one)
+    return {key: name for key, (_, name) in found.items()}
 
 
 def index_on(schema: Schema, table: str, column: str) -> str | None:
     """Name, quoted for SQL, of an index of `table` that starts with `column`: the narrowest one.
     None where there is no such index."""
-    fitting = [
-        (len(columns), name)
-        for (of, name), columns in schema.indexes.items()
-        if of == table and columns[:1] == (column,)
-    ]
-    if not fitting:
-        return None
-    return '"' + min(fitting)[1].replace('"', '""') + '"'
+    return schema.indexes.get((table, column))
