@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.support.stores import (
     BASE_EPOCH,
     GENERATIONS,
     Generation,
+    OtherProcess,
     add_observations,
     make_store,
     run_sql,
@@ -140,7 +142,7 @@ def test_all_plans_give_the_same_rows(store: str) -> None:
     wanted = Wanted(projects=("rare", "huge"))
     with reading(store) as reader:
         ask = reader._flow
-        own = plans.Plans(reader.schema, ask)
+        own = plans.Plans(reader.schema, ask, plans.Learnt())
         expected = [one.id for one in own._all("observations", wanted)]
         assert len(expected) == 3020
         assert [one.id for one in own._walk("observations", wanted, 50)] == expected
@@ -208,6 +210,39 @@ def test_a_store_all_in_disorder_is_read_right(
     with reading(path) as reader:
         flow = reader.flow("observations", Wanted(projects=("huge",)), 50)
         assert [one.id for one in flow] == list(range(1, 1001))
+
+
+def test_a_plan_found_by_trying_is_taken_at_once_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "MOST_OUT_OF_ORDER", 5)
+    monkeypatch.setattr(plans, "LEARNT_FOR", 3)
+    monkeypatch.setattr(plans, "MOST_LEARNT", 2)
+    path = make_store(tmp_path / "s.db")
+    fill(path, rare=0, huge=1000)
+    huge = Wanted(projects=("huge",))
+    with open_pool() as pool, OtherProcess(path) as writer:
+
+        def newest() -> list[int]:
+            with (
+                pool.reading(StoreRef(path, "told"), Deadline.after(20)) as reader,
+                closing(reader.flow("observations", huge, 50)) as flow,
+            ):
+                return [one.id for one in islice(flow, 3)]
+
+        def plan(wanted: Wanted = huge) -> str:
+            with pool.reading(StoreRef(path, "told"), Deadline.after(20)) as reader:
+                return reader.plan("observations", wanted, 50)
+
+        assert plan() == "walk"
+        writer.run(f"UPDATE observations SET created_at_epoch = {BASE_EPOCH} - id")
+        assert newest() == [1, 2, 3]
+        assert plan(Wanted(projects=("huge", "other"))) == "walk"
+        assert plan() == "time"
+        # Which plan it is changes no row.
+        writer.run(f"UPDATE observations SET created_at_epoch = {BASE_EPOCH} + id")
+        assert newest() == [1000, 999, 998]
+        assert [plan(), plan()] == ["time", "walk"]
 
 
 @pytest.mark.parametrize(("limit", "plan"), [(20, "time"), (50, "both")])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from claudemem_daemon.stores.plans import Learnt
+
 T = TypeVar("T")
 
 MOST_KEPT: Final = 16
@@ -21,6 +23,7 @@ class Kept:
     def __init__(self) -> None:
         self._known: Things = ()
         self._at: tuple[int | None, Things] = (None, ())
+        self.learnt = Learnt()
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` made of something equal to `of`, or makes now. Things of different types

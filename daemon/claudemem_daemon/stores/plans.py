@@ -40,6 +40,9 @@ Cells = tuple[Cell, ...]
 TIME_LOOKS: Final = 40
 """Looks of the guard (STEPS machine steps each, some 6,000 rows in all) that the time plan may take
 to fill the limit, before it is given up: the projects' rows are all old."""
+LEARNT_FOR: Final = 100
+"""Answers for which a plan that was found by trying is taken at once."""
+MOST_LEARNT: Final = 32
 BOTH_LOOKS: Final = 600
 """The same for both indexes: some 100,000 entries in all."""
 
@@ -76,12 +79,38 @@ def candidate(identity: int, epoch: int | None, project: str) -> Candidate:
     )
 
 
+class Learnt:
+    """Plans that served where the one chosen by looking did not: ids that say nothing about times
+    are found out by trying. Each is forgotten after a while, for stores change. Which plan is used
+    never changes the rows. Safe from several threads."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[object, ...], tuple[Plan, int]] = {}
+
+    def plan(self, table: Table, wanted: Wanted) -> Plan | None:
+        key = table, wanted.projects, wanted.merged
+        plan, uses = self._plans.get(key, (None, 0))
+        if plan is None:
+            return None
+        if uses > 1:
+            self._plans[key] = plan, uses - 1
+        else:
+            self._plans.pop(key, None)
+        return plan
+
+    def learn(self, table: Table, wanted: Wanted, plan: Plan) -> None:
+        if len(self._plans) >= MOST_LEARNT:
+            self._plans.clear()
+        self._plans[table, wanted.projects, wanted.merged] = plan, LEARNT_FOR
+
+
 class Plans:
     """Chooses a plan by looking, and carries it out."""
 
-    def __init__(self, schema: Schema, ask: Ask) -> None:
+    def __init__(self, schema: Schema, ask: Ask, learnt: Learnt) -> None:
         self._schema = schema
         self._ask = ask
+        self._learnt = learnt
 
     def choose(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """With n rows of N in these projects the project plan reads n rows; the walk reads the
@@ -93,6 +122,9 @@ class Plans:
         total = self._number(sql.highest_id(table))
         if wanted.above is not None and total - wanted.above <= RECENT_ROWS:
             return "recent"
+        learnt = self._learnt.plan(table, wanted)
+        if learnt is not None:
+            return learnt
         if index_on(self._schema, table, "created_at_epoch") is None:
             return "project"
         many = sum(len(names) for _, names in wanted.branches) > MOST_WALKS
@@ -205,12 +237,18 @@ class Plans:
     def _disordered(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
         """All matching rows where ids say nothing about times."""
         if self._uniform(table):
-            yield from self._by_time(table, wanted, limit, ("time", "both"))
+            yield from self._by_time(table, wanted, limit, ("time", "both"), learn=True)
         else:
             yield from self._all(table, wanted)
 
     def _by_time(
-        self, table: Table, wanted: Wanted, limit: int, tries: Sequence[Plan]
+        self,
+        table: Table,
+        wanted: Wanted,
+        limit: int,
+        tries: Sequence[Plan],
+        *,
+        learn: bool = False,
     ) -> Iterator[Candidate]:
         """The first of these plans that gives as many as the limit inside its budget, and what
         follows; the project plan where none does."""
@@ -228,6 +266,8 @@ class Plans:
             except StoreError:
                 yield from sorted(first, key=RANK, reverse=True)
                 raise
+            if learn:
+                self._learnt.learn(table, wanted, plan)
             given: set[int] = set()
             yield from _fresh(first, given)
             if ended or plan == "time":

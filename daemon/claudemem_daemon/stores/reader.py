@@ -51,7 +51,7 @@ class StoreReader:
         self.data_version = data_version
         """None where the store cannot be glanced at; then the answer is not kept."""
         self.identity = connection.identity
-        self._plans = Plans(schema, self._flow)
+        self._plans = Plans(schema, self._flow, kept.learnt)
 
     def projects(
         self, table: Table = "observations", column: Column = "project"
