@@ -50,6 +50,7 @@ def select(
                 plan["session_summaries"] = summary_count(settings)
             sources.open(located, keys, plan, make_want(question, settings))
         ours = Ownership(keys)
+        accounts = _accounts(keys, sources.opened, pool)
         until = sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
         sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
@@ -59,7 +60,7 @@ def select(
         return Selection(
             observations=observations,
             summaries=summaries,
-            projects=_projects(keys, sources.opened, observations, pool),
+            projects=_counted(accounts, observations),
             stores=sources.reports(located),
             filters=filters,
             rows_exist=any(source.admitted for source in sources.opened),
@@ -218,21 +219,23 @@ def _high_water(sources: Sources) -> dict[str, int]:
     return found
 
 
-def _projects(
-    keys: ProjectKeys,
-    opened: list[Source],
-    observations: tuple[Observation, ...],
-    pool: StorePool,
+def _accounts(
+    keys: ProjectKeys, opened: list[Source], pool: StorePool
 ) -> tuple[ProjectReport, ...]:
-    """Every exact key that was asked for, then what the prefixes found. There can be thousands,
-    and a write changes no more than what is counted."""
+    """Every exact key that was asked for, then what the prefixes found, before any row is counted.
+    There can be thousands, and they are the same from answer to answer."""
     admitted = tuple((one.ref.path, one.admitted) for one in opened)
-    reports = pool.made(("reports", keys, admitted), lambda: _reports(keys, admitted))
+    return pool.made(("reports", keys, admitted), lambda: _reports(keys, admitted))
+
+
+def _counted(
+    accounts: tuple[ProjectReport, ...], observations: tuple[Observation, ...]
+) -> tuple[ProjectReport, ...]:
     counted = Counter(one.key for one in observations)
     return tuple(
         [
             replace(one, observations=counted[one.key]) if one.key in counted else one
-            for one in reports
+            for one in accounts
         ]
     )
 
@@ -240,7 +243,6 @@ def _projects(
 def _reports(
     keys: ProjectKeys, opened: tuple[tuple[str, Admitted], ...]
 ) -> tuple[ProjectReport, ...]:
-    """The same before any row is counted."""
     found: dict[str, list[str]] = {}
     by_prefix: dict[str, ProjectKey] = {}
     left_out: dict[str, str] = {}

@@ -26,7 +26,7 @@ from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.lifecycle import InstanceLock, private_folder, socket_folder
 from claudemem_daemon.server.listening import Listening, bind
 from claudemem_daemon.server.log import Log
-from claudemem_daemon.server.memory import give_back, settle
+from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.notify import Notifier
 from claudemem_daemon.server.remembering import RememberingCorridor
@@ -51,7 +51,9 @@ class Daemon:
         listening: Listening,
         log: Log,
         by: StartedBy,
+        allocator: Allocator,
     ) -> None:
+        self._allocator = allocator
         self._folder = folder
         self._lock = lock
         self._listening = listening
@@ -66,7 +68,7 @@ class Daemon:
         self._notifier = Notifier(environ)
         self._stop = asyncio.Event()
         self._metrics = Metrics()
-        self._workers = Workers(give_back)
+        self._workers = Workers(allocator.give_back)
         self._corridor = RememberingCorridor(build_corridor(environ))
         self._answers = Answers(self._corridor, self._workers)
         self._watcher = SettingsWatcher(self._corridor.configuration, lambda: None)
@@ -97,7 +99,7 @@ class Daemon:
         self._watcher.start()
         guard.start()
         self._keep_alive()
-        settle()
+        self._allocator.settle()
         self._notifier.ready(f"Answering on {self._listening.path}")
         self._log.line(f"{__version__} answers on {self._listening.path}")
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -16,32 +17,39 @@ LARGE: Final = 64 * 1024
 """Bytes; what is larger than this goes back to the system as soon as it is free."""
 
 
-def keep_small() -> None:
-    """Set glibc's allocator to return what is free; does nothing with another C library.
+class Allocator:
+    """glibc's, where there is one; with another C library nothing is done.
 
-    By itself it keeps an arena for each thread, and learns from the first large answer that large
-    pieces are worth keeping: that took 30 MB after a thousand queries of 300 KB.
+    Made once and early: what lives long and is made while a large answer is in memory keeps the
+    whole megabyte around it from being given back.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    with suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(M_ARENA_MAX, 1)
-        mallopt(M_MMAP_THRESHOLD, LARGE)
-        mallopt(M_TRIM_THRESHOLD, LARGE)
 
+    def __init__(self) -> None:
+        self._mallopt: Callable[[int, int], int] | None = None
+        self._trim: Callable[[int], int] | None = None
+        if sys.platform.startswith("linux"):
+            with suppress(OSError, AttributeError):
+                libc = ctypes.CDLL(None)
+                self._mallopt, self._trim = libc.mallopt, libc.malloc_trim
 
-def give_back() -> None:
-    """Return what is free between pieces in use, which the allocator does not by itself; takes some
-    milliseconds, so do it when nobody asks."""
-    gc.collect()
-    if sys.platform.startswith("linux"):
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+    def keep_small(self) -> None:
+        """Return what is free. By itself glibc keeps an arena for each thread, and learns from the
+        first large answer that large pieces are worth keeping: that took 30 MB after a thousand
+        queries of 300 KB."""
+        if self._mallopt is not None:
+            self._mallopt(M_ARENA_MAX, 1)
+            self._mallopt(M_MMAP_THRESHOLD, LARGE)
+            self._mallopt(M_TRIM_THRESHOLD, LARGE)
 
+    def give_back(self) -> None:
+        """Return what is free between pieces in use as well; takes some milliseconds, so do it when
+        nobody asks."""
+        gc.collect()
+        if self._trim is not None:
+            self._trim(0)
 
-def settle() -> None:
-    """After the start: what exists now lives as long as we do; the collector need not look at it
-    again."""
-    give_back()
-    gc.freeze()
+    def settle(self) -> None:
+        """After the start: what exists now lives as long as we do; the collector need not look at
+        it again."""
+        self.give_back()
+        gc.freeze()

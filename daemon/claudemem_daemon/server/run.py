@@ -22,7 +22,7 @@ from claudemem_daemon.server.lifecycle import (
 )
 from claudemem_daemon.server.listening import Listening, bind, inherited
 from claudemem_daemon.server.log import Log, hush
-from claudemem_daemon.server.memory import keep_small
+from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.server.state import StartedBy
 from claudemem_daemon.stores.connection import use_no_lookaside
 
@@ -56,13 +56,14 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
         lock.release()
         return error.exit_code
     raise_file_limit()
-    keep_small()
+    allocator = Allocator()
+    allocator.keep_small()
     use_no_lookaside()
     hush()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         with Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(environ, folder, lock, listening, log, by))
+            runner.run(_serve(environ, folder, lock, listening, log, by, allocator))
     finally:
         lock.release()
     return 0
@@ -75,8 +76,9 @@ async def _serve(
     listening: Listening,
     log: Log,
     by: StartedBy,
+    allocator: Allocator,
 ) -> None:
-    await Daemon(environ, folder, lock, listening, log, by).run()
+    await Daemon(environ, folder, lock, listening, log, by, allocator).run()
 
 
 def _fill_standard_streams() -> None:
