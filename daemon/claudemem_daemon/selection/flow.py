@@ -11,7 +11,7 @@ from claudemem_daemon.stores.plans import AT_ONCE, Candidate
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Table, Wanted
 
-MOST_REMEMBERED: Final = 200
+MOST_REMEMBERED: Final = 100
 """Candidates of one store, table and question that are kept while the store does not change."""
 
 

@@ -12,6 +12,8 @@ T = TypeVar("T")
 MOST_KEPT: Final = 16
 """Of each store: its names by table and column, and what was made of them for a few repositories."""
 
+MOST_READ: Final = 8
+"""Of each store in its present state: what two questions read."""
 
 Things = tuple[tuple[tuple[object, ...], Any], ...]
 
@@ -47,5 +49,5 @@ class Kept:
             if known == of:
                 return value  # type: ignore[no-any-return]  # as above
         value = read()
-        self._at = version, ((of, value), *things[: MOST_KEPT - 1])
+        self._at = version, ((of, value), *things[: MOST_READ - 1])
         return value
