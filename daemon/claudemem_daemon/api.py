@@ -10,7 +10,7 @@ from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.hook import state_dir
-from claudemem_daemon.question import Question, Scope
+from claudemem_daemon.question import Question, Scope, caller_environment
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.selection.model import Observation
 from claudemem_daemon.settings.configuration import Configuration
@@ -110,6 +110,8 @@ def _question(
         if names
         else os.path.abspath(os.fsdecode(cwd) if cwd is not None else os.getcwd()),
         projects=names,
+        # The caller is this very process, and no daemon has an environment of its own.
+        env=caller_environment(os.environ),
         scope=scope,
         limit=limit,
         types=types,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from claudemem_daemon.hook import FORWARDED
+
 Scope = Literal["all", "parent", "self"]
 
 
@@ -40,3 +42,8 @@ class Question:
     session_id: str | None = None
     transcript_path: str | None = None
     since: Mapping[str, int] | None = None
+
+
+def caller_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Of a process that asks, the variables that are sent along: a question's `env`."""
+    return {k: v for k, v in environ.items() if k.startswith("CLAUDE_MEM_") or k in FORWARDED}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from claudemem_daemon.context.safe import one_line
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.hook import FORWARDED
-from claudemem_daemon.question import Question
+from claudemem_daemon.question import Question, caller_environment
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,10 +75,6 @@ def folder(cwd: str | None) -> str:
         same = logical.startswith("/") and os.path.realpath(logical) == here
         return logical if same else here
     return os.path.abspath(os.path.expanduser(cwd))
-
-
-def caller_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in environ.items() if k.startswith("CLAUDE_MEM_") or k in FORWARDED}
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -24,7 +24,7 @@ from claudemem_daemon.hook import home_dir, private_dir, state_dir
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.hookfiles.twice import double_injection
-from claudemem_daemon.question import Question
+from claudemem_daemon.question import Question, caller_environment
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.settings.keys import suggest
@@ -50,7 +50,7 @@ def examine(
     environ: Mapping[str, str], cwd: str, corridor: Corridor, program: str
 ) -> tuple[Check, ...]:
     """All checks, in the order in which one would look. Changes nothing."""
-    question = Question(cwd=cwd, env={k: v for k, v in environ.items() if k.startswith("CLAUDE_")})
+    question = Question(cwd=cwd, env=caller_environment(environ))
     looks: tuple[Callable[[], Iterator[Check]], ...] = (
         lambda: _folder(environ),
         lambda: _daemon(environ, question),

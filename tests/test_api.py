@@ -1,0 +1,41 @@
+"""The Python interface, called as a program of the user's would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from claudemem_daemon import generate_context, query_observations
+from claudemem_daemon.errors import InvalidRequest
+from tests.support.stores import add_observation, make_store
+
+
+@pytest.fixture
+def store(home: Path) -> str:
+    path = make_store(home / ".claude-mem" / "claude-mem.db")
+    add_observation(path, project="app", title="of app", type="bugfix")
+    return path
+
+
+def test_it_answers_without_a_daemon(store: str, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    assert "of app" in generate_context(cwd=tmp_path / "app")
+    (row,) = query_observations(projects=["app"], types=["bugfix"])
+    assert (row.title, row.store) == ("of app", store)
+    assert query_observations(projects=["app"], limit=0) == ()
+
+
+def test_its_own_environment_is_no_daemons(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no daemon in whose environment one could look for the filter."""
+    monkeypatch.setenv("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", "feature")
+    text = generate_context(projects=["app"])
+    assert "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES in the caller's environment" in text
+    assert "daemon's environment" not in text
+
+
+def test_a_question_without_sense_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="not both"):
+        generate_context(cwd="/", projects=["app"])
+    with pytest.raises(InvalidRequest, match="not one text"):
+        query_observations(projects="app")
