@@ -49,16 +49,33 @@ class EvidenceGroup:
         return self.group.quiet() or unchanged(self.members)
 
 
-AnyEvidence = Evidence | EvidenceGroup
+@dataclass(frozen=True, slots=True)
+class SameFile:
+    """Which file is at a path, whatever is written in it; None where there is none."""
+
+    path: str
+    identity: tuple[int, int, int] | None
+    """device, inode, owner."""
+
+    def stands(self) -> bool:
+        return _identity(self.path) == self.identity
+
+
+def which(path: str) -> SameFile:
+    """One stat."""
+    return SameFile(path, _identity(path))
+
+
+AnyEvidence = Evidence | EvidenceGroup | SameFile
 
 
 def unchanged(evidence: Iterable[AnyEvidence]) -> bool:
     """Whether every path is still what it was; one stat each, stops at the first that is not."""
     for one in evidence:
-        if isinstance(one, EvidenceGroup):
-            if not one.stands():
+        if isinstance(one, Evidence):
+            if one.racy or _state(one.path) != one.state:
                 return False
-        elif one.racy or _state(one.path) != one.state:
+        elif not one.stands():
             return False
     return True
 
@@ -76,3 +93,11 @@ def _state(path: str) -> State | None:
         seen.st_mtime_ns,
         seen.st_ctime_ns,
     )
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    try:
+        seen = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return seen.st_dev, seen.st_ino, seen.st_uid

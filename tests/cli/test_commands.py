@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.cli.main import COMMANDS
+from claudemem_daemon.evidence import look
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command, eventually
 from tests.support.stores import add_observation, make_store
@@ -326,6 +327,10 @@ def test_a_checkouts_own_store_waits_until_it_is_allowed(world: World) -> None:
     assert "claudemem-daemon allow" in ours(world, "context").stdout
     done = ours(world, "allow")
     assert done.returncode == 0, done.stderr
+    assert "planted" in world.titles(world.root / "app")
+    # What nobody has changed for a while is remembered and not worked out again.
+    trusted = os.path.join(world.daemon.state_dir, "trusted.json")
+    eventually(lambda: not look(trusted).racy, "trusted.json has settled")
     assert "planted" in world.titles(world.root / "app")
     # Another file in its place has to be allowed again.
     os.rename(own, own + ".old")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.evidence import Evidence, SameFile, look, which
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
@@ -68,7 +68,7 @@ class _Search:
     stores: list[StoreRef] = field(default_factory=list)
     refused: list[StoreReport] = field(default_factory=list)
     warnings: list[AnswerWarning] = field(default_factory=list)
-    evidence: list[Evidence] = field(default_factory=list)
+    evidence: list[Evidence | SameFile] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
     _users: set[tuple[int, int]] = field(default_factory=set)
@@ -91,7 +91,13 @@ class _Search:
         if identity in self._seen or (not quiet and identity in self._users):
             return
         self._seen.add(identity)
-        if trusted or identity in self._users or self.trust.allowed(path):
+        if trusted or identity in self._users:
+            self.stores.append(StoreRef(path, rule))
+            return
+        same = which(path)
+        if self.trust.allowed(path):
+            # Looked at before: another file in its place since then has to be allowed again.
+            self.evidence.append(same)
             self.stores.append(StoreRef(path, rule))
             return
         self.evidence.append(seen)
