@@ -116,7 +116,11 @@ def test_an_empty_context_has_a_reason_beside_it(world: World) -> None:
         ({}, ("--cwd", gone), f"! {gone}: no such folder"),
         ({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0}, (), "the limit is 0"),
         ({"CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 10}, (), "! CLAUDE_MEM_DAEMON_CONTEXT_CHARS = 10 in"),
-        (excluded, ("--projects", "other"), "! other is excluded by CLAUDE_MEM_EXCLUDED_PROJECTS"),
+        (
+            excluded,
+            ("--projects", "other"),
+            f"! other is excluded by {next(iter(excluded))} in {world.settings_path}, pattern 'ot",
+        ),
     ):
         world.settings(settings)
         done = ours(world, "context", *asked)
@@ -152,8 +156,8 @@ def test_a_store_that_was_not_opened_is_not_said_to_be_well(world: World, off: s
     excluded = {"CLAUDE_MEM_EXCLUDED_PROJECTS": str(world.root / "app")}
     world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0} if off == "limit" else excluded)
     assert json.loads(ours(world, "query", "--json").stdout)["stores"] == []
-    (looked_at,) = json.loads(ours(world, "explain", "--json").stdout)["stores"]
-    assert (looked_at["ok"], looked_at["reason"]) == (False, "foreign")
+    looked_at = json.loads(ours(world, "explain", "--json").stdout)["stores"]
+    assert [one["reason"] for one in looked_at] == (["foreign"] if off == "limit" else [])
     said = ours(world, "doctor").stdout
     assert "does not exist" not in said
     reason = "the limit is 0" if off == "limit" else "is excluded by"
@@ -166,6 +170,42 @@ def test_explain_says_which_filter_drops_a_row(world: World) -> None:
     assert "not_found" in ours(world, "explain", "99").stdout
     other = world.row("elsewhere", title="x")
     assert "other_project" in ours(world, "explain", str(other)).stdout
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_nothing_is_opened_for_an_excluded_project(world: World, *, running: bool) -> None:
+    world.settings({"CLAUDE_MEM_EXCLUDED_PROJECTS": "app*"})
+    key = "CLAUDE_MEM_EXCLUDED_PROJECTS"
+    said = f"{world.root}/app is excluded by {key} in {world.settings_path}, pattern 'app*': "
+    # Nobody can open it; so whoever tries reports it.
+    os.chmod(world.store, 0)
+    if os.access(world.store, os.R_OK):
+        Path(world.store).write_bytes(b"no SQLite file")
+    if not running:
+        assert world.daemon.stop() == 0
+    shape = json.loads(ours(world, "explain", "--json", "1").stdout)
+    assert (shape["stores"], shape["keys"], shape["counts"], shape["queries"]) == ([], [], [], [])
+    (fate,) = shape["observation"]
+    assert (fate["disposition"], fate["store"], fate["title"]) == ("excluded", None, None)
+    assert said in fate["detail"]
+    (warning,) = shape["warnings"]
+    assert (warning["code"], warning["key"]) == ("excluded", key)
+    assert f"! {said}" in ours(world, "explain").stdout
+    table = ours(world, "worktrees")
+    assert "store 1" not in table.stdout
+    assert table.stderr.startswith(f"! {said}")
+    if running:
+        assert json.loads(ours(world, "status", "--json").stdout)["stores"] == []
+
+
+def test_a_row_of_an_excluded_worktree_is_not_told(world: World) -> None:
+    world.settings({"CLAUDE_MEM_EXCLUDED_PROJECTS": "app-a"})
+    row = world.row("app/app-a", title="a secret", merged_into_project="app")
+    done = ours(world, "explain", "--json", str(row))
+    assert "a secret" not in done.stdout
+    (fate,) = json.loads(done.stdout)["observation"]
+    assert fate["disposition"] == "excluded"
+    assert "CLAUDE_MEM_EXCLUDED_PROJECTS" in fate["detail"]
 
 
 def test_worktrees_is_understood_at_a_glance(world: World) -> None:

@@ -189,7 +189,7 @@ def _explained(shape: dict[str, Any]) -> list[str]:
         ]
         for k in shape["keys"]
     ]
-    lines += table(keys)
+    lines += table(keys) or ["  none"]
     lines += ["", "stores"]
     lines += [
         f"  {path_text(one['path'])}  ({plain(one['rule'], 200)})"

@@ -56,7 +56,8 @@ def take_census(way: Way, pool: StorePool) -> Census:
     counts: dict[str, list[Counted]] = {}
     left_out: dict[str, str] = {}
     warnings: list[AnswerWarning] = []
-    for ref in way.located.stores:
+    # Without keys nothing is to be counted, and an excluded project's stores stay closed.
+    for ref in way.located.stores if way.keys.keys else ():
         try:
             with pool.reading(ref, deadline) as reader:
                 admitted = admit(way.keys, reader.projects(), reader.merged())
@@ -76,7 +77,7 @@ def take_census(way: Way, pool: StorePool) -> Census:
         keys=keys,
         counts={name: tuple(found) for name, found in counts.items()},
         left_out=left_out,
-        store_paths=tuple(ref.path for ref in way.located.stores),
+        store_paths=tuple(ref.path for ref in way.located.stores) if way.keys.keys else (),
         warnings=tuple(warnings),
     )
 

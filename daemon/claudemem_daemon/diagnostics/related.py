@@ -28,7 +28,8 @@ def related_keys(way: Way, pool: StorePool) -> dict[str, int]:
             with pool.reading(ref, deadline) as reader:
                 names = list(reader.projects())
                 admitted = admit(way.keys, names, reader.merged())
-                for name in [n for n in names if n not in admitted.projects][:MOST_KEYS]:
+                known = {*admitted.projects, *way.keys.excluded}
+                for name in [one for one in names if one not in known][:MOST_KEYS]:
                     hits = _hits(reader, name, roots)
                     if hits:
                         found[name] = found.get(name, 0) + hits

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Final
 
 from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys, Repository, Role, Worktree
-from claudemem_daemon.settings.exclusion import excluded
+from claudemem_daemon.settings.exclusion import excluded, excluding
+from claudemem_daemon.settings.keys import shown
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.warning import AnswerWarning
+
+EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
 
 
 def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
@@ -21,7 +25,8 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     patterns = settings.excluded_projects
     hit = next((path for path in _judged(repository) if excluded(path, patterns)), None)
     if hit is not None:
-        return ProjectKeys((), (), as_key(repository.name), (), (_excluded(hit, path=hit),))
+        warning = _excluded(hit, settings, path=hit)
+        return ProjectKeys((), (), as_key(repository.name), (), (warning,))
     left_out = tuple(
         one
         for one in repository.worktrees
@@ -51,15 +56,21 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     )
 
 
-def _excluded(what: str, path: str | None = None) -> AnswerWarning:
-    message = f"{what} is excluded by CLAUDE_MEM_EXCLUDED_PROJECTS: nothing is read or answered"
-    return AnswerWarning("excluded", message, path, "CLAUDE_MEM_EXCLUDED_PROJECTS")
+def _excluded(what: str, settings: Settings, path: str | None = None) -> AnswerWarning:
+    pattern = excluding(what, settings.excluded_projects)
+    source = settings.sources[EXCLUDED]
+    where = source.detail if source.origin == "settings" else f"the {source.origin}'s environment"
+    message = (
+        f"{as_key(what)} is excluded by {EXCLUDED} in {where}, pattern {shown(pattern)}:"
+        " nothing is read or answered"
+    )
+    return AnswerWarning("excluded", message, path, EXCLUDED)
 
 
 def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
     """Keys that were asked for by name: those and no others."""
     kept = [one for one in projects if not excluded(one, settings.excluded_projects)]
-    left_out = [as_key(one) for one in dict.fromkeys(projects) if one not in kept]
+    left_out = [one for one in dict.fromkeys(projects) if one not in kept]
     return ProjectKeys(
         keys=tuple(
             ProjectKey(
@@ -74,7 +85,7 @@ def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
         excluded=(),
         name=", ".join(as_key(one) for one in projects),
         checkouts=(),
-        warnings=tuple(_excluded(one) for one in left_out),
+        warnings=tuple(_excluded(one, settings) for one in left_out),
     )
 
 

@@ -22,6 +22,7 @@ from claudemem_daemon.stores.sql import Wanted
 
 DISPOSITIONS: Final = (
     "included",
+    "excluded",
     "not_found",
     "store_unreadable",
     "other_project",
@@ -99,12 +100,17 @@ def explain(
     deadline: Deadline,
     observation: int | None = None,
 ) -> Explanation:
-    """The same selection, and how it came about. Counting stops at the deadline."""
+    """The same selection, and how it came about. Counting stops at the deadline. For an excluded
+    project no store is opened here either."""
     selection = select(question, settings, keys, located, pool, deadline)
     counts: list[ProjectCount] = []
     queries: list[StoreQuery] = []
     fates: list[Fate] = []
     want = make_want(question, settings)
+    shut = _excluded(keys)
+    if shut is not None:
+        fates = [] if observation is None else [Fate(observation, None, "excluded", shut)]
+        return Explanation((), (), tuple(fates), selection)
     with Sources(pool, deadline) as sources:
         sources.open(located, keys, {}, want)
         for source in sources.opened:
@@ -129,6 +135,12 @@ def explain(
     more = (one for one in sources.reports(located) if one.path not in known)
     selection = replace(selection, stores=(*selection.stores, *more))
     return Explanation(tuple(counts), tuple(queries), tuple(fates), selection)
+
+
+def _excluded(keys: ProjectKeys) -> str | None:
+    """Why nothing may be read for this question at all."""
+    told = (one.message for one in keys.warnings if one.code == "excluded")
+    return None if keys.keys else next(told, None)
 
 
 def _queries(source: Source, want: Want, limit: int) -> list[StoreQuery]:
@@ -173,6 +185,9 @@ def _fates(
     row = source.reader.wide("observations", [candidate(number, None, "")]).get(number)
     if row is None:
         return []
+    if row.project in keys.excluded:
+        detail = "it is of an excluded checkout (CLAUDE_MEM_EXCLUDED_PROJECTS)"
+        return [Fate(number, source.ref.path, "excluded", detail)]
     shown = decode.observation(row, source.ref.path, row.project)
     disposition, detail = _judge(source, want, row, shown, keys, selection)
     return [

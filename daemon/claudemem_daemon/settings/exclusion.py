@@ -9,14 +9,19 @@ from typing import Final
 
 
 def excluded(path: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a checkout's path falls under one of the patterns.
+    """Whether a checkout's path falls under one of the patterns; see `excluding`."""
+    return excluding(path, patterns) is not None
+
+
+def excluding(path: str, patterns: tuple[str, ...]) -> str | None:
+    """The first of the patterns that a checkout's path falls under.
 
     `*` and `?` stay inside one folder name, `**` crosses folders, `~` is the home folder. A pattern
     that starts with `/` or `~` is matched against the path from its beginning, any other from any
     folder on: `*-scratch` is a folder of such a name anywhere, `work/tmp` those two in a row. What
     matches takes everything below it along; `folder/**` means the folder as well.
     """
-    return any(_matcher(_expanded(pattern)).search(path) is not None for pattern in patterns)
+    return next((one for one in patterns if _matcher(_expanded(one)).search(path)), None)
 
 
 def _expanded(pattern: str) -> str:
