@@ -114,6 +114,7 @@ def test_an_empty_context_has_a_reason_beside_it(world: World) -> None:
     excluded = {"CLAUDE_MEM_EXCLUDED_PROJECTS": "other"}
     for settings, asked, reason in (
         ({}, ("--cwd", gone), f"! {gone}: no such folder"),
+        ({}, ("--cwd", "/"), "! / has no folder name, so no project is named after it: ask from"),
         ({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0}, (), "the limit is 0"),
         ({"CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 10}, (), "! CLAUDE_MEM_DAEMON_CONTEXT_CHARS = 10 in"),
         (
@@ -162,6 +163,16 @@ def test_a_store_that_was_not_opened_is_not_said_to_be_well(world: World, off: s
     assert "does not exist" not in said
     reason = "the limit is 0" if off == "limit" else "is excluded by"
     assert re.search(rf"memory here: .*{reason}", said)
+
+
+def test_the_root_folder_has_no_name_and_that_is_said(world: World) -> None:
+    world.row("unknown-project", title="of the root folder")
+    (warning,) = world.query("/")["warnings"]
+    assert (warning["code"], warning["path"]) == ("cwd_nameless", "/")
+    assert warning["message"] in ours(world, "explain", "--cwd", "/").stdout
+    assert "memory here: / has no folder name" in ours(world, "doctor", "--cwd", "/").stdout
+    named = ours(world, "query", "--projects", "unknown-project")
+    assert "of the root folder" in named.stdout
 
 
 def test_explain_says_which_filter_drops_a_row(world: World) -> None:

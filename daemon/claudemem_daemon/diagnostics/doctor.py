@@ -164,7 +164,10 @@ def _stores(corridor: Corridor, question: Question) -> Iterator[Check]:
             fix = "claudemem-daemon allow " + one.path if one.reason == "untrusted" else ""
             yield Check("store", "warning", one.error or "cannot be read", fix)
     count = len(answer.selection.observations)
-    off = next((one for one in way.warnings if one.code in ("excluded", "cwd_vanished")), None)
+    off = next(
+        (one for one in way.warnings if one.code in ("excluded", "cwd_vanished", "cwd_nameless")),
+        None,
+    )
     if off is not None and not way.keys.keys:
         yield Check("memory here", "warning", off.message)
     elif way.settings.limit == 0:

@@ -52,8 +52,20 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         excluded=tuple(dict.fromkeys(away)),
         name=_title(repository),
         checkouts=tuple(dict.fromkeys(checkouts)),
-        warnings=(),
+        warnings=_nameless(repository),
     )
+
+
+def _nameless(repository: Repository) -> tuple[AnswerWarning, ...]:
+    """For the root folder; of a folder that is gone `repository` says so itself."""
+    if repository.name or any(one.code == "cwd_vanished" for one in repository.warnings):
+        return ()
+    path = repository.main.path if repository.main is not None else repository.cwd
+    message = (
+        f"{path} has no folder name, so no project is named after it: ask from a checkout, or for"
+        " projects by name (claude-mem writes rows of the root folder as 'unknown-project')"
+    )
+    return (AnswerWarning("cwd_nameless", message, path),)
 
 
 def _excluded(what: str, settings: Settings, path: str | None = None) -> AnswerWarning:
