@@ -413,6 +413,47 @@ def test_doctor_finds_what_is_wrong(world: World) -> None:
     assert "app" not in report.replace("apsw", "")
 
 
+def test_doctor_says_what_the_daemon_holds(world: World) -> None:
+    """A damaged settings.json: the running daemon still has the last good one."""
+    claude = world.home / ".claude"
+    claude.mkdir()
+    (claude / "settings.json").write_text('{"enabledPlugins": {"claude-mem@thedotmack": true}}')
+    assert ours(world, "hooks", "install", "claude-code").returncode == 0
+    once = {
+        "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",
+        "CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0",
+        "CLAUDE_MEM_CONTEXT_SHOW_LAST_SUMMARY": "false",
+        "CLAUDE_MEM_DAEMON_OBSERVATIONS": "2",
+    }
+    world.settings(once)
+    assert world.query(world.root / "app")["filters"]["limit"] == 2
+    good = ours(world, "doctor").stdout
+    assert f"settings: {world.settings_path}, as the daemon holds it\n" in good
+    assert "memory here: 2 observations for app\n" in good
+    assert "double injection" not in good
+    world.settings('{"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",')
+    damaged = ours(world, "doctor").stdout
+    assert "line 1 column 41; still using what was loaded at" in damaged
+    assert "the defaults stand" not in damaged
+    assert "memory here: 2 observations for app\n" in damaged
+    assert "cannot be told while that file is damaged: mend it" in damaged
+    assert '"CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0"' not in damaged
+    assert world.daemon.stop() == 0
+    alone = ours(world, "doctor").stdout
+    assert "; the defaults stand: mend the file" in alone
+    assert "memory here: 3 observations for app\n" in alone
+    # What it names to be set is what is missing, once the file can be read.
+    world.settings({**once, "CLAUDE_MEM_CONTEXT_SESSION_COUNT": 3})
+    assert 'put "CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0" into' in ours(world, "doctor").stdout
+
+
+def test_doctor_names_the_store_to_allow(world: World) -> None:
+    own = make_store(world.root / "app" / ".claude-mem" / "claude-mem.db")
+    assert f"fix: claudemem-daemon allow {own}\n" in ours(world, "doctor").stdout
+    assert world.daemon.stop() == 0
+    assert f"fix: claudemem-daemon allow {own}\n" in ours(world, "doctor").stdout
+
+
 def test_a_closed_reader_is_no_error(world: World) -> None:
     for number in range(200):
         world.row("app", title=f"row {number} " + "x" * 80)

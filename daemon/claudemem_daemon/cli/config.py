@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import click
 
 from claudemem_daemon.cli.asking import ask
 from claudemem_daemon.cli.options import cwd_option, make_question, path_text, plain, table
-from claudemem_daemon.client import Client
-from claudemem_daemon.corridor import Corridor
-from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.server.shapes import as_json, settings_shape, warning_shapes
+from claudemem_daemon.diagnostics import held
+from claudemem_daemon.server.shapes import as_json
 
 
 @click.command("config")
@@ -26,27 +23,11 @@ def config_command(cwd: str | None, as_shape: bool) -> None:
     the daemon, which may hold last good values; where none runs, read from the files.
     """
     question = make_question(cwd=cwd)
-
-    def of_daemon(client: Client) -> dict[str, Any]:
-        # A project that no store can have: only the settings are wanted.
-        body = {"projects": ["/"], "env": dict(question.env)}
-        answer: dict[str, Any] = client.post("/v1/explain", body)
-        folder = answer["settings"]["CLAUDE_MEM_DATA_DIR"]["value"]
-        return {
-            "settings_path": os.path.join(folder, "settings.json"),
-            "settings": answer["settings"],
-            "warnings": [one for one in answer["warnings"] if one["code"].startswith(_OURS)],
-        }
-
-    def here(corridor: Corridor, _deadline: Deadline) -> dict[str, Any]:
-        settings = corridor.configuration.snapshot(question)
-        return {
-            "settings_path": settings.settings_path,
-            "settings": settings_shape(settings),
-            "warnings": warning_shapes(settings.warnings),
-        }
-
-    shape: dict[str, Any] = ask(question, of_daemon, here)
+    shape: dict[str, Any] = ask(
+        question,
+        lambda client: held.of_daemon(client, question),
+        lambda corridor, _deadline: held.of_files(corridor, question),
+    )
     if as_shape:
         click.echo(as_json(shape))
         return
@@ -72,9 +53,6 @@ def _shown(value: object) -> str:
         return ", ".join(map(str, value))
     return json.dumps(value, ensure_ascii=False) if value != {} else ""
 
-
-_OURS = ("setting", "mode_")
-"""How the codes of warnings begin that are about settings."""
 
 _ORIGIN = {
     "request": "this request",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -18,7 +19,7 @@ from claudemem_daemon.hookfiles.merge import merged
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.hookfiles.twice import double_injection
 from claudemem_daemon.repository.resolver import Repositories
-from claudemem_daemon.settings.sources import Rejected, parse, read_bytes
+from claudemem_daemon.settings.sources import read_values
 
 
 @click.command("hook")
@@ -114,9 +115,7 @@ def _checkout(user: bool, project: bool) -> str | None:
     return top
 
 
-def _claude_mem_settings() -> dict[str, object]:
+def _claude_mem_settings() -> Mapping[str, object] | None:
     from claudemem_daemon.settings.configuration import Configuration
 
-    data = read_bytes(Configuration(os.environ).settings_path)
-    values = parse(data) if isinstance(data, bytes) else {}
-    return {} if isinstance(values, Rejected) else dict(values)
+    return read_values(Configuration(os.environ).settings_path)

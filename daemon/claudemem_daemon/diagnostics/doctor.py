@@ -9,12 +9,14 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from claudemem_daemon import __version__
 from claudemem_daemon.client import Client, Unreachable
-from claudemem_daemon.corridor import Corridor, Way
+from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.diagnostics import held
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
@@ -25,10 +27,12 @@ from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.hookfiles.twice import double_injection
 from claudemem_daemon.question import Question, caller_environment
+from claudemem_daemon.server.shapes import query_shape
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.settings.keys import suggest
-from claudemem_daemon.settings.sources import Rejected, parse, read_bytes
+from claudemem_daemon.settings.sources import read_values
+from claudemem_daemon.stores.locate import quoted
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -46,18 +50,57 @@ class Check:
         return asdict(self)
 
 
+class _Told:
+    """What the daemon says, for it may hold more than the files have now; where none answers, the
+    same worked out here."""
+
+    def __init__(self, environ: Mapping[str, str], corridor: Corridor, question: Question) -> None:
+        self.client = Client(environ)
+        self.corridor = corridor
+        self.question = question
+
+    @cached_property
+    def health(self) -> Mapping[str, Any] | Unreachable:
+        try:
+            shape: Mapping[str, Any] = json.loads(self.client.get("/healthz"))
+        except Unreachable as error:
+            return error
+        return shape
+
+    @property
+    def by_daemon(self) -> bool:
+        return not isinstance(self.health, Unreachable)
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """As `config --json` has them."""
+        if self.by_daemon:
+            return held.of_daemon(self.client, self.question)
+        return held.of_files(self.corridor, self.question)
+
+    @cached_property
+    def rows(self) -> Mapping[str, Any]:
+        """As `query --json` has them."""
+        question = self.question
+        if self.by_daemon:
+            body = {"cwd": question.cwd, "env": dict(question.env)}
+            shape: Mapping[str, Any] = self.client.post("/v1/query", body)
+            return shape
+        return query_shape(self.corridor.ask(question, Deadline.after(5)))
+
+
 def examine(
     environ: Mapping[str, str], cwd: str, corridor: Corridor, program: str
 ) -> tuple[Check, ...]:
     """All checks, in the order in which one would look. Changes nothing."""
-    question = Question(cwd=cwd, env=caller_environment(environ))
+    told = _Told(environ, corridor, Question(cwd=cwd, env=caller_environment(environ)))
     looks: tuple[Callable[[], Iterator[Check]], ...] = (
         lambda: _folder(environ),
-        lambda: _daemon(environ, question),
+        lambda: _daemon(told),
         lambda: _service(environ, program),
-        lambda: _settings(corridor, question),
-        lambda: _stores(corridor, question),
-        lambda: _hooks(environ, corridor),
+        lambda: _settings(told),
+        lambda: _stores(told),
+        lambda: _hooks(environ, told),
         lambda: _hook_log(environ),
     )
     checks: list[Check] = []
@@ -92,12 +135,10 @@ def _folder(environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def _daemon(environ: Mapping[str, str], question: Question) -> Iterator[Check]:
-    client = Client(environ)
-    try:
-        health = json.loads(client.get("/healthz"))
-    except Unreachable as error:
-        yield Check("daemon", "failed", error.message, of_silence(error).next or "")
+def _daemon(told: _Told) -> Iterator[Check]:
+    client, health = told.client, told.health
+    if isinstance(health, Unreachable):
+        yield Check("daemon", "failed", health.message, of_silence(health).next or "")
         return
     if health["version"] != __version__:
         yield Check(
@@ -116,7 +157,7 @@ def _daemon(environ: Mapping[str, str], question: Question) -> Iterator[Check]:
     else:
         yield Check("socket", "ok", f"{client.path}, mode {mode:04o}")
     began = time.perf_counter()
-    client.get("/api/context/inject", {"cwd": question.cwd or "/"})
+    client.get("/api/context/inject", {"cwd": told.question.cwd or "/"})
     took = (time.perf_counter() - began) * 1000
     verdict: Verdict = "ok" if took < 200 else "warning"
     yield Check("a real question", verdict, f"answered over the socket in {took:.1f} ms")
@@ -129,63 +170,74 @@ def _service(environ: Mapping[str, str], program: str) -> Iterator[Check]:
     yield Check("service", verdict, state.sentence, fix)
 
 
-def _settings(corridor: Corridor, question: Question) -> Iterator[Check]:
-    state = corridor.configuration.state()
-    settings = corridor.configuration.snapshot(question)
-    wrong = [Check("settings", "warning", one.message, "correct it") for one in settings.warnings]
-    data = read_bytes(state.path)
-    values = parse(data) if isinstance(data, bytes) else {}
-    if not isinstance(values, Rejected):
-        for name in values:
-            meant = suggest(str(name)) if str(name).startswith("CLAUDE_MEM_") else None
-            if meant is not None:
-                message = f"{state.path}: {name} is no setting; did you mean {meant}?"
-                wrong.append(Check("settings", "warning", message, f"rename it to {meant}"))
-    yield from wrong or [Check("settings", "ok", f"{state.path}, revision {state.revision}")]
+def _settings(told: _Told) -> Iterator[Check]:
+    path, warnings = told.settings["settings_path"], told.settings["warnings"]
+    wrong = [Check("settings", "warning", one["message"], "correct it") for one in warnings]
+    # A name that is no setting is in nobody's values.
+    for name in read_values(path) or {}:
+        meant = suggest(str(name)) if str(name).startswith("CLAUDE_MEM_") else None
+        if meant is not None:
+            message = f"{path}: {name} is no setting; did you mean {meant}?"
+            wrong.append(Check("settings", "warning", message, f"rename it to {meant}"))
+    how = "as the daemon holds it" if told.by_daemon else "as it is now"
+    if not os.path.lexists(path):
+        how = "no such file: defaults"
+    yield from wrong or [Check("settings", "ok", f"{path}, {how}")]
 
 
-def _stores(corridor: Corridor, question: Question) -> Iterator[Check]:
-    way = corridor.way(question)
-    answer = corridor.ask(question, Deadline.after(5))
-    reports = answer.selection.stores
-    if not reports and way.located.stores:
+def _stores(told: _Told) -> Iterator[Check]:
+    rows = told.rows
+    limit = rows["filters"]["limit"]
+    folder = told.settings["settings"]["CLAUDE_MEM_DATA_DIR"]["value"]
+    if not rows["stores"] and (limit == 0 or not rows["projects"]):
         yield Check("stores", "ok", "none is read for this folder: see memory here")
-    elif not reports:
+    elif not rows["stores"]:
         yield Check(
             "stores",
             "warning",
-            f"no store: {way.settings.data_dir}/claude-mem.db does not exist",
+            f"no store: {folder}/claude-mem.db does not exist",
             "install claude-mem and work a while, or name stores in CLAUDE_MEM_DAEMON_STORES",
         )
-    for one in reports:
-        if one.ok:
-            yield Check("store", "ok", f"{one.path}, schema {one.schema_version or 'unknown'}")
+    waiting = {one.get("path") for one in rows["warnings"] if one["code"] == "store_untrusted"}
+    for one in rows["stores"]:
+        path = one["path"]
+        if one["ok"]:
+            yield Check("store", "ok", f"{path}, schema {one['schema_version'] or 'unknown'}")
         else:
-            fix = "claudemem-daemon allow " + one.path if one.reason == "untrusted" else ""
-            yield Check("store", "warning", one.error or "cannot be read", fix)
-    count = len(answer.selection.observations)
-    off = next(
-        (one for one in way.warnings if one.code in ("excluded", "cwd_vanished", "cwd_nameless")),
-        None,
-    )
-    if off is not None and not way.keys.keys:
-        yield Check("memory here", "warning", off.message)
-    elif way.settings.limit == 0:
-        limit = way.settings.sources["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]
-        message = f"turned off: the limit is 0 ({limit.detail or limit.origin})"
-        yield Check("memory here", "warning", message, "claudemem-daemon config")
-    elif count:
-        yield Check("memory here", "ok", f"{count} observations for {way.keys.name}")
-    elif answer.selection.rows_exist:
+            fix = "claudemem-daemon allow " + quoted(path) if path in waiting else ""
+            yield Check("store", "warning", one["error"] or "cannot be read", fix)
+    yield _memory(rows, told.corridor.way(told.question).keys.name)
+    yield from _related(told)
+
+
+def _memory(rows: Mapping[str, Any], name: str) -> Check:
+    off = next((one["message"] for one in rows["warnings"] if one["code"] in _SILENT), None)
+    count = len(rows["observations"])
+    if off is not None and not rows["projects"]:
+        return Check("memory here", "warning", off)
+    if rows["filters"]["limit"] == 0:
+        limit = rows["filters"]["sources"]["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]
+        message = f"turned off: the limit is 0 ({limit['detail'] or limit['origin']})"
+        return Check("memory here", "warning", message, "claudemem-daemon config")
+    if count:
+        return Check("memory here", "ok", f"{count} observations for {name}")
+    if any(one["stores"] for one in rows["projects"]):
         message = "rows exist, but the filters exclude all of them"
-        yield Check("memory here", "warning", message, "claudemem-daemon explain")
-    else:
-        yield Check("memory here", "ok", f"none yet for {way.keys.name}")
-    yield from _related(corridor, way)
+        return Check("memory here", "warning", message, "claudemem-daemon explain")
+    return Check("memory here", "ok", f"none yet for {name}")
 
 
-def _related(corridor: Corridor, way: Way) -> Iterator[Check]:
-    for key, rows in related_keys(way, corridor.pool).items():
+_SILENT = ("excluded", "cwd_vanished", "cwd_nameless")
+"""Codes of warnings that tell why a folder has no memory at all."""
+
+
+def _related(told: _Told) -> Iterator[Check]:
+    """Found by the files' own word on what is excluded; so not where the daemon knows better."""
+    damaged = any(one["code"] == "settings_rejected" for one in told.settings["warnings"])
+    if damaged or not told.rows["projects"]:
+        return
+    way = told.corridor.way(told.question)
+    for key, rows in related_keys(way, told.corridor.pool).items():
         setting = json.dumps({way.keys.name.partition("/")[0]: [key]})
         yield Check(
             "related keys",
@@ -196,7 +248,7 @@ def _related(corridor: Corridor, way: Way) -> Iterator[Check]:
         )
 
 
-def _hooks(environ: Mapping[str, str], corridor: Corridor) -> Iterator[Check]:
+def _hooks(environ: Mapping[str, str], told: _Told) -> Iterator[Check]:
     found = False
     for name, known in PLATFORMS.items():
         commands = installed(known, environ, None)
@@ -215,9 +267,7 @@ def _hooks(environ: Mapping[str, str], corridor: Corridor) -> Iterator[Check]:
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
         yield Check("hooks", "warning", "no assistant has our entries", fix)
-    data = read_bytes(corridor.configuration.settings_path)
-    values: Any = parse(data) if isinstance(data, bytes) else {}
-    twice = double_injection(environ, {} if isinstance(values, Rejected) else values)
+    twice = double_injection(environ, read_values(told.settings["settings_path"]))
     if twice is not None and found:
         yield Check("double injection", "warning", twice, "set what it says")
 

@@ -17,15 +17,20 @@ ONCE = {
 """claude-mem's settings that turn its own context off, as far as that goes."""
 
 
-def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any]) -> str | None:
+def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any] | None) -> str | None:
     """The sentence that says so and what to set; None where it comes once.
 
-    `settings` is claude-mem's settings.json as it is. claude-mem is active as an enabled plugin of
-    Claude Code.
+    `settings` is claude-mem's settings.json as it is, None where it is damaged: claude-mem reads it
+    itself and holds no last good values. It is active as an enabled plugin of Claude Code.
     """
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home_dir(environ), ".claude")
     if not _enabled(os.path.join(folder, "settings.json")):
         return None
+    if settings is None:
+        return (
+            "claude-mem's own plugin injects context at session start too, unless its settings.json"
+            " turns that off, which cannot be told while that file is damaged: mend it"
+        )
     missing = {
         name: value
         for name, value in ONCE.items()

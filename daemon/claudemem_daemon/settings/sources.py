@@ -63,6 +63,13 @@ def parse(data: bytes) -> Mapping[str, Any] | Rejected:
     return read if isinstance(read, Rejected) else read.values
 
 
+def read_values(path: str) -> Mapping[str, Any] | None:
+    """What the file says at this moment, none where there is no file; None for a damaged one."""
+    data = read_bytes(path)
+    values = parse(data) if isinstance(data, bytes) else data
+    return None if isinstance(values, Rejected) else values or {}
+
+
 def document(data: bytes) -> Document | Rejected:
     """The settings of one file: flat keys, and those of a top-level `env` object below them.
 
