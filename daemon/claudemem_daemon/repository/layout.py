@@ -54,6 +54,9 @@ def find(start: str, home: str | None) -> Search:
                 return Search(found, tuple(evidence), problem)
         elif gitfiles.is_git_dir(folder):
             return Search(_inside_git_dir(folder), tuple(evidence))
+        elif folder == start:
+            # It may become a bare repository itself; those above it hardly will.
+            evidence.append(look(os.path.join(folder, "HEAD")))
         above = os.path.dirname(folder)
         if above == folder:
             break
@@ -87,6 +90,9 @@ def _linked(folder: str, marker: str, evidence: list[Evidence]) -> tuple[Found |
             return None, f"{marker} names a path of another system"
         target = mounted
     if not gitfiles.is_git_dir(target):
+        # It may come, or come back, with this link as it is. What makes a folder a git directory
+        # lies right in it, so that its own times tell.
+        evidence.append(look(target))
         return None, f"{marker} names {target}, which is no git directory"
     real = os.path.realpath(target)
     evidence.append(look(os.path.join(real, "commondir")))

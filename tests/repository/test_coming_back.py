@@ -1,0 +1,43 @@
+"""What was no repository when it was looked at may be one at the next look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from claudemem_daemon.evidence import look
+from claudemem_daemon.repository.resolver import Repositories
+from tests.repository.layouts import git
+from tests.support.daemon import eventually
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A linked worktree whose `.git` file nobody has touched for a while."""
+    main, made = tmp_path / "main", tmp_path / "tree"
+    git("init", "-q", bytes(main), cwd=bytes(tmp_path))
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=bytes(main))
+    git("worktree", "add", "-q", bytes(made), cwd=bytes(main))
+    eventually(lambda: not look(str(made / ".git")).racy, "the link has settled")
+    return made
+
+
+def test_a_git_directory_that_comes_back_is_seen(tree: Path) -> None:
+    """As behind a disk that is mounted late: the link to it is what it always was."""
+    away = tree.parent / "main-away"
+    remembering = Repositories(None)
+    (tree.parent / "main").rename(away)
+    gone = remembering.resolve(str(tree))
+    assert (gone.kind, gone.warnings[0].code) == ("none", "git_unreadable")
+    away.rename(tree.parent / "main")
+    assert remembering.resolve(str(tree)).name == "main"
+
+
+def test_a_folder_that_becomes_a_bare_repository_is_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "shop.git"
+    folder.mkdir()
+    remembering = Repositories(None)
+    assert remembering.resolve(str(folder)).kind == "none"
+    git("init", "-q", "--bare", bytes(folder), cwd=bytes(tmp_path))
+    assert remembering.resolve(str(folder)).kind == "bare"
