@@ -54,11 +54,14 @@ def test_every_command_has_help_and_the_help_answers_at_once(world: World) -> No
     assert done.returncode == 0
     for name in COMMANDS:
         assert re.search(rf"^  {name} ", done.stdout, re.M)
-        if name == "hook":
-            continue
         shown = ours(world, name, "--help")
         assert shown.returncode == 0, shown.stderr
         assert shown.stdout.startswith("Usage: claudemem-daemon")
+        assert max(map(len, shown.stdout.splitlines())) <= 80
+    # Each command in one line, none cut off.
+    lines = done.stdout.split("Commands:\n")[1].splitlines()
+    assert [line.split()[0] for line in lines] == list(COMMANDS)
+    assert "..." not in ours(world, "hooks", "--help").stdout.split("Commands:")[1]
 
 
 @pytest.mark.parametrize(

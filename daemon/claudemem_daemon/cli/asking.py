@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 import click
 
 from claudemem_daemon.api import open_corridor
-from claudemem_daemon.cli.options import make_question, path_text, plain, question_options, table
+from claudemem_daemon.cli.options import (
+    make_question,
+    path_text,
+    plain,
+    question_options,
+    setting_text,
+    table,
+)
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.deadline import Deadline
@@ -28,9 +35,12 @@ T = TypeVar("T")
 @click.option("--json", "as_shape", is_flag=True, help="The text and the rows as JSON.")
 @click.option("--human", is_flag=True, help="For a terminal, with colours.")
 def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> None:
-    """The text a hook would put in front of a prompt in this folder."""
+    """The text that a hook puts in front of a prompt in this folder.
+
+    Where it is empty, standard error says why.
+    """
     if as_shape and human:
-        raise click.UsageError("--json and --human are two different outputs")
+        raise click.UsageError("--json and --human are two different outputs: give one of them")
     question = make_question(**asked, full=full, human=human)
 
     def text_here(corridor: Corridor, deadline: Deadline) -> bytes:
@@ -86,7 +96,10 @@ def query_command(as_shape: bool, **asked: Any) -> None:
 @click.argument("observation", required=False, type=click.IntRange(min=0), metavar="[ID]")
 @click.option("--json", "as_shape", is_flag=True, help="The whole explanation as JSON.")
 def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> None:
-    """Why these observations and not others; with ID, what becomes of that one."""
+    """Why these observations and not others; with ID, what becomes of that one.
+
+    ID is a number that `query` shows, or any other of the stores.
+    """
     question = make_question(**asked)
     body = {**_body(question), "observation": observation}
 
@@ -175,7 +188,7 @@ def _explained(shape: dict[str, Any]) -> list[str]:
     lines = [f"repository  {plain(shape['repository']['resolved_by'], 400)}"]
     lines += ["", "settings"]
     lines += [
-        f"  {name.removeprefix('CLAUDE_MEM_')} = {plain(str(one['value']), 100)}"
+        f"  {name.removeprefix('CLAUDE_MEM_')} = {plain(setting_text(one['value']), 100) or '-'}"
         f"  ({one['origin']}{': ' + path_text(one['detail']) if one['detail'] else ''})"
         for name, one in shape["settings"].items()
         if one["origin"] != "default" or name in shape["filters"]["sources"]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from claudemem_daemon.cli.asking import ask
-from claudemem_daemon.cli.options import cwd_option, make_question, path_text, plain, table
+from claudemem_daemon.cli.options import (
+    make_question,
+    path_text,
+    plain,
+    setting_text,
+    table,
+)
 from claudemem_daemon.diagnostics import held
 from claudemem_daemon.server.shapes import as_json
 
 
 @click.command("config")
-@cwd_option
+@click.option("--cwd", type=click.Path(), hidden=True, help="Taken, but no setting depends on it.")
 @click.option("--json", "as_shape", is_flag=True, help="As JSON.")
 def config_command(cwd: str | None, as_shape: bool) -> None:
     """Every setting as this shell's hooks get it: value and source.
@@ -36,22 +41,11 @@ def config_command(cwd: str | None, as_shape: bool) -> None:
     for key, one in shape["settings"].items():
         where = f": {path_text(one['detail'])}" if one["detail"] not in (None, key) else ""
         origin = _ORIGIN.get(one["origin"], one["origin"])
-        rows.append([key, plain(_shown(one["value"]), 60) or "-", f"{origin}{where}"])
+        rows.append([key, plain(setting_text(one["value"]), 60) or "-", f"{origin}{where}"])
     for line in table(rows):
         click.echo(line)
     for warning in shape["warnings"]:
         click.echo(f"! {plain(warning['message'], 400)}", err=True)
-
-
-def _shown(value: object) -> str:
-    """As settings.json has it, lists as comma lists."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return json.dumps(value, ensure_ascii=False) if value != {} else ""
 
 
 _ORIGIN = {

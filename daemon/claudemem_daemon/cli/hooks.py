@@ -23,9 +23,11 @@ from claudemem_daemon.settings.sources import read_values
 
 
 @click.command("hook")
-@click.argument("platform", type=click.Choice(HOOK_PLATFORMS))
+@click.argument("platform", type=click.Choice(HOOK_PLATFORMS), metavar="PLATFORM")
 def hook_command(platform: str) -> int:
     """Answer one hook: its JSON on standard input, the assistant's JSON (or nothing) on output.
+
+    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or raw.
 
     Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log in the state
     folder; `status` and `doctor` read it.
@@ -35,16 +37,20 @@ def hook_command(platform: str) -> int:
 
 @click.group("hooks")
 def hooks_command() -> None:
-    """Hook entries in an assistant's settings file."""
+    """Install, remove or print the hook entries of an assistant."""
 
 
 @hooks_command.command("install")
-@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)))
+@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)), metavar="PLATFORM")
 @click.option("--curl", is_flag=True, help="An entry that needs curl alone, no Python.")
 @click.option("--user", is_flag=True, help="The user's file; the default.")
 @click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
 def install_command(platform: str, curl: bool, user: bool, project: bool) -> None:
-    """Put our entries into PLATFORM's settings. Every other hook and key stays as it is."""
+    """Put our entries into PLATFORM's settings. Every other hook and key stays as it is.
+
+    PLATFORM is claude-code, codex, cursor, gemini-cli or copilot-cli. Again: our entries are
+    brought up to date.
+    """
     _has_a_file(platform)
     where = _checkout(user, project)
     change = install(platform, os.environ, _line(platform, curl), where)
@@ -63,11 +69,14 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
 
 
 @hooks_command.command("uninstall")
-@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)))
+@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)), metavar="PLATFORM")
 @click.option("--user", is_flag=True, help="The user's file; the default.")
 @click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
 def uninstall_command(platform: str, user: bool, project: bool) -> None:
-    """Take our entries out of PLATFORM's settings, and nothing else."""
+    """Take our entries out of PLATFORM's settings, and nothing else.
+
+    PLATFORM is claude-code, codex, cursor, gemini-cli or copilot-cli.
+    """
     _has_a_file(platform)
     change = uninstall(platform, os.environ, _checkout(user, project))
     said = "no entry of ours there" if change.what == "nothing" else "our entries are out"
@@ -75,10 +84,14 @@ def uninstall_command(platform: str, user: bool, project: bool) -> None:
 
 
 @hooks_command.command("print")
-@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)))
-@click.option("--curl", is_flag=True, help="The pure curl line, for those who want no Python.")
+@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)), metavar="PLATFORM")
+@click.option("--curl", is_flag=True, help="The command line that needs curl alone, no Python.")
 def print_command(platform: str, curl: bool) -> None:
-    """Show what `install` would write for PLATFORM; with --curl only the command line."""
+    """Show what `install` writes for PLATFORM.
+
+    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, or raw for a program of your
+    own, which has no settings file: for it, and with --curl, the command line alone is shown.
+    """
     line = _line(platform, curl)
     if curl or platform not in PLATFORMS:
         click.echo(line)
@@ -105,13 +118,13 @@ def _line(platform: str, curl: bool) -> str:
 
 def _checkout(user: bool, project: bool) -> str | None:
     if user and project:
-        raise InvalidRequest("--user and --project are two different files")
+        raise InvalidRequest("--user and --project are two different files: give one of them")
     if not project:
         return None
     here = folder(None)
     top = Repositories(os.environ.get("HOME")).resolve(here).top
     if top is None:
-        raise NotFound(f"{path_text(here)} is in no checkout")
+        raise NotFound(f"{path_text(here)} is in no checkout: --project writes into one")
     return top
 
 

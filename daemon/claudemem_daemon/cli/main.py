@@ -14,19 +14,19 @@ from claudemem_daemon import __version__
 from claudemem_daemon.errors import ClaudememError
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "demo": ("demo", "See it work: a repository, three worktrees, a real daemon. Needs git."),
+    "demo": ("demo", "See it work in a temporary folder. Needs git."),
     "run": ("running", "Run the daemon in the foreground."),
     "status": ("status", "How the daemon is, and the one thing to do next."),
-    "context": ("asking", "The text a hook would put in front of a prompt here."),
+    "context": ("asking", "The text that a hook puts in front of a prompt here."),
     "query": ("asking", "The observations behind the context."),
     "explain": ("asking", "Why these observations: filters, counts, SQL and its plan."),
     "worktrees": ("worktrees", "This repository's worktrees, their keys, stores and rows."),
     "config": ("config", "Every setting, its value and where it came from."),
-    "hook": ("hooks", "Answer one hook: standard input to standard output. Exits 0 always."),
+    "hook": ("hooks", "Answer one hook, from standard input. Exits 0 always."),
     "hooks": ("hooks", "Install, remove or print the hook entries of an assistant."),
     "service": ("service", "Install, remove or show the systemd or launchd service."),
     "allow": ("trust", "Let a store that a checkout brings along be read."),
-    "deny": ("trust", "Take that back."),
+    "deny": ("trust", "Take `allow` back."),
     "doctor": ("doctor", "Check everything from end to end."),
     "reload": ("running", "Make the daemon read its settings again."),
     "stop": ("running", "Stop the daemon."),
@@ -65,6 +65,9 @@ def cli() -> None:
 
     A local daemon that answers claude-mem hooks over a Unix socket. It only ever reads stores,
     settings and repositories.
+
+    First steps: `claudemem-daemon demo`, then `claudemem-daemon service install` and
+    `claudemem-daemon hooks install claude-code`. Something is wrong: `claudemem-daemon doctor`.
     """
 
 

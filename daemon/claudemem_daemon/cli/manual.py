@@ -21,7 +21,13 @@ def man_command(ctx: click.Context) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Shell completion. For bash: eval "$(claudemem-daemon completion bash)" in ~/.bashrc."""
+    """Shell completion: a script to be read by your shell.
+
+    \b
+    bash  eval "$(claudemem-daemon completion bash)" in ~/.bashrc
+    zsh   eval "$(claudemem-daemon completion zsh)" in ~/.zshrc, after compinit
+    fish  claudemem-daemon completion fish | source, in ~/.config/fish/config.fish
+    """
     known = get_completion_class(shell)
     if known is None:
         raise click.UsageError(f"no completion for {shell}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +17,24 @@ from claudemem_daemon.question import Question, caller_environment
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--cwd, --projects, --scope, --limit, --types, --concepts."""
     for option in (
-        click.option("--concepts", help="Comma list: at least one must be among the row's."),
-        click.option("--types", help="Comma list of allowed types."),
-        click.option("--limit", type=click.IntRange(min=0), help="How many observations at most."),
-        click.option("--scope", type=click.Choice(["all", "parent", "self"])),
-        click.option("--projects", help="Comma list of project keys, instead of a folder."),
+        click.option(
+            "--concepts", metavar="LIST", help="Concepts with commas; a row needs one of them."
+        ),
+        click.option("--types", metavar="LIST", help="Allowed types, with commas."),
+        click.option(
+            "--limit",
+            type=click.IntRange(min=0),
+            metavar="NUMBER",
+            help="How many observations at most.",
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice(["all", "parent", "self"]),
+            help="Every worktree's rows, the main checkout's and this one's, or this one's alone.",
+        ),
+        click.option(
+            "--projects", metavar="LIST", help="Project keys with commas, instead of a folder."
+        ),
         cwd_option,
     ):
         command = option(command)
@@ -49,7 +63,9 @@ def make_question(
         raise InvalidRequest("give --cwd or --projects, not both")
     names = _names(projects) or ()
     if projects is not None and not names:
-        raise InvalidRequest("--projects names no project")
+        raise InvalidRequest(
+            "--projects names no project; `claudemem-daemon worktrees` shows the keys of a folder"
+        )
     return Question(
         cwd=None if names else folder(cwd),
         projects=names,
@@ -94,6 +110,17 @@ def path_text(path: str) -> str:
         return path
     raw = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
+
+
+def setting_text(value: object) -> str:
+    """A setting's value as settings.json has it, lists as comma lists."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return json.dumps(value, ensure_ascii=False) if value != {} else ""
 
 
 def table(rows: list[list[str]]) -> list[str]:

@@ -9,6 +9,7 @@ import time
 
 import click
 
+from claudemem_daemon.cli.options import plain
 from claudemem_daemon.client import Client, Unreachable, lock_holder
 from claudemem_daemon.errors import DaemonError
 
@@ -38,7 +39,7 @@ def reload_command() -> None:
     answer = Client(os.environ).post("/v1/reload")
     click.echo(f"settings read again, revision {answer['revision']}")
     for warning in answer["warnings"]:
-        click.echo(f"! {warning['message']}")
+        click.echo(f"! {plain(warning['message'], 400)}")
 
 
 @click.command("stop")
@@ -56,7 +57,7 @@ def stop_command() -> None:
         click.echo("stopped")
         return
     except PermissionError:
-        raise DaemonError(f"pid {pid} is not ours to stop") from None
+        raise DaemonError(f"pid {pid} belongs to another user: stop it as that user") from None
     end = time.monotonic() + STOP_SECONDS
     while lock_holder(os.environ) == pid:
         if time.monotonic() > end:

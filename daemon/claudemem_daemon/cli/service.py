@@ -20,9 +20,9 @@ def service_command() -> None:
 
 
 @service_command.command("install")
-@click.option("--print", "show", is_flag=True, help="Show the files and commands, do nothing.")
+@click.option("--print", "show", is_flag=True, help="Show the files and the commands; do nothing.")
 def install_command(show: bool) -> None:
-    """Write the units, enable and start them. Again: bring them up to date."""
+    """Write the units or the agent, enable and start them. Again: bring them up to date."""
     plan = _plan()
     if show:
         for path, content in plan.files.items():

@@ -25,7 +25,7 @@ WATCH_SECONDS = 2.0
 
 
 @click.command("status")
-@click.option("--json", "as_shape", is_flag=True, help="As JSON, keys that stay.")
+@click.option("--json", "as_shape", is_flag=True, help="As JSON, with keys to rely on.")
 @click.option("--watch", is_flag=True, help="Refresh in place until Ctrl-C.")
 def status_command(as_shape: bool, watch: bool) -> int:
     """How the daemon is, and the one thing to do next.

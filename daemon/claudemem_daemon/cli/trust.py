@@ -32,7 +32,8 @@ def allow_command(path: str | None) -> None:
 def deny_command(path: str | None) -> None:
     """Take `allow` back for a store, or for every store of a checkout.
 
-    Where nothing is allowed, all is as asked: that is said, and the exit code is 0.
+    PATH is the store or the checkout; default: the current folder. Where nothing is allowed it
+    says so and exits 0.
     """
     with open_corridor(os.environ) as corridor:
         given = folder(path)

@@ -50,7 +50,12 @@ def of_silence(error: Unreachable) -> Headline:
             3,
         )
     if error.trouble == "blocked":
-        return Headline("blocked", f"cannot tell: {error.message}", "allow this socket", 1)
+        return Headline(
+            "blocked",
+            f"cannot tell: {error.message}",
+            "let the sandbox reach this socket, or see whose it is",
+            1,
+        )
     if error.trouble == "other socket":
         return Headline(
             "other socket",

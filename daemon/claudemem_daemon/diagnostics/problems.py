@@ -44,8 +44,7 @@ def find_problems(
                 "needs_restart",
                 "warning",
                 f"version {version} is running, {installed_version} is installed",
-                "restart it: systemctl --user restart claudemem-daemon, or `claudemem-daemon stop`"
-                " and start it again",
+                _RESTART,
             )
         )
     elif not installed_version:
@@ -89,7 +88,7 @@ def find_problems(
         )
     if socket_mode is not None and socket_mode & 0o077:
         found.append(
-            Problem("socket_mode", "error", f"the socket has mode {socket_mode:04o}", "restart it")
+            Problem("socket_mode", "error", f"the socket has mode {socket_mode:04o}", _RESTART)
         )
     if stuck_workers:
         found.append(
@@ -114,6 +113,12 @@ def find_problems(
     ]
     order = {"error": 0, "warning": 1, "note": 2}
     return tuple(sorted(found, key=lambda one: order[one.severity]))
+
+
+_RESTART = (
+    "restart it: systemctl --user restart claudemem-daemon, or `claudemem-daemon stop` and start it"
+    " again"
+)
 
 
 def _store_fix(store: Mapping[str, Any], data_dir: str) -> str:

@@ -98,14 +98,14 @@ def _nothing_else(path: str, saved: str, fresh: dict[str, Any], known: Platform)
 def _read(path: str) -> str | None:
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise SettingsError(f"{path} is not a regular file")
+            raise SettingsError(f"{path} is not a regular file; move it away, nothing was changed")
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         what = getattr(error, "strerror", None) or "not UTF-8"
-        raise SettingsError(f"{path} cannot be read ({what})") from None
+        raise SettingsError(f"{path} cannot be read ({what}); nothing was changed") from None
 
 
 def _parse(path: str, text: str | None) -> dict[str, Any]:
@@ -119,9 +119,11 @@ def _parse(path: str, text: str | None) -> dict[str, Any]:
             " mend it first, nothing was changed"
         ) from None
     except (ValueError, RecursionError):
-        raise SettingsError(f"{path} is no JSON that can be read; nothing was changed") from None
+        raise SettingsError(
+            f"{path} is no JSON that can be read; mend it first, nothing was changed"
+        ) from None
     if not isinstance(value, dict):
-        raise SettingsError(f"{path} is no JSON object; nothing was changed")
+        raise SettingsError(f"{path} is no JSON object; mend it first, nothing was changed")
     return value
 
 
@@ -168,4 +170,6 @@ def _write(path: str, text: str, environ: Mapping[str, str], *, like: str) -> No
                 os.unlink(temporary)
             raise
     except OSError as error:
-        raise SettingsError(f"{path} cannot be written ({error.strerror})") from None
+        raise SettingsError(
+            f"{path} cannot be written ({error.strerror}); nothing was changed"
+        ) from None

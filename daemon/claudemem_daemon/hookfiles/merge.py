@@ -26,7 +26,9 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
     for event, matcher in platform.events:
         groups = hooks.setdefault(event, [])
         if not isinstance(groups, list):
-            raise SettingsError(f"{path}: hooks.{event} is no list; mend it first")
+            raise SettingsError(
+                f"{path}: hooks.{event} is no list; mend it first, nothing was changed"
+            )
         entry = _entry(platform, command)
         ours = [one for one in _entries(groups, platform) if is_ours(_command(one))]
         if ours:
@@ -86,7 +88,7 @@ def our_commands(settings: dict[str, Any], platform: Platform) -> list[str]:
 def _hooks(settings: dict[str, Any], path: str) -> dict[str, Any]:
     hooks = settings.setdefault("hooks", {})
     if not isinstance(hooks, dict):
-        raise SettingsError(f"{path}: hooks is no object; mend it first")
+        raise SettingsError(f"{path}: hooks is no object; mend it first, nothing was changed")
     return hooks
 
 

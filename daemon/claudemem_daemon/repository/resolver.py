@@ -81,10 +81,9 @@ class Repositories:
         search = layout.find(real, self._home)
         around = (look(cwd),) if cwd != real else ()
         if search.found is None:
+            problem = f"{search.problem}: no repository here; `git worktree repair` may mend it"
             warnings = (
-                (AnswerWarning("git_unreadable", f"{search.problem}; no repository", path=cwd),)
-                if search.problem
-                else ()
+                (AnswerWarning("git_unreadable", problem, path=cwd),) if search.problem else ()
             )
             return _outside(cwd, real, (*around, *search.evidence), warnings)
         return self._found(cwd, real, search.found, (*around, *search.evidence), depth)

@@ -45,7 +45,9 @@ def private_folder(path: str) -> None:
             os.chmod(path, 0o700)
         seen = os.lstat(path)
     except OSError as error:
-        raise DaemonError(f"{path} cannot be made: {error.strerror}") from error
+        raise DaemonError(
+            f"{path} cannot be made: {error.strerror}; CLAUDEMEM_DAEMON_HOME puts it elsewhere"
+        ) from error
     if stat.S_ISLNK(seen.st_mode):
         raise DaemonError(f"{path} is a symbolic link; replace it by a folder of your own")
     if not stat.S_ISDIR(seen.st_mode):
@@ -71,8 +73,8 @@ def socket_folder(folder: str) -> None:
     if seen.st_mode & 0o022 and not seen.st_mode & stat.S_ISVTX:
         mode = stat.S_IMODE(seen.st_mode)
         raise DaemonError(
-            f"{folder} can be written by others (mode {mode:04o}); put the socket elsewhere or"
-            f" chmod 700 {folder}"
+            f"{folder} can be written by others (mode {mode:04o}); put the socket elsewhere by"
+            f" CLAUDEMEM_DAEMON_SOCKET, or chmod 700 {folder}"
         )
 
 

@@ -57,7 +57,7 @@ def bind(path: str) -> Listening:
         identity = _identity(path)
     except OSError as error:
         sock.close()
-        raise DaemonError(f"cannot listen on {path}: {error.strerror or error}") from error
+        raise DaemonError(_refused(path, error)) from error
     finally:
         os.umask(before)
     sock.listen(BACKLOG)
@@ -115,13 +115,18 @@ def _listens(sock: socket.socket) -> bool:
         return True
 
 
+def _refused(path: str, error: OSError) -> str:
+    what = error.strerror or str(error)
+    return f"cannot listen on {path}: {what}; CLAUDEMEM_DAEMON_SOCKET puts it elsewhere"
+
+
 def _clear(path: str) -> None:
     try:
         seen = os.lstat(path)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise DaemonError(f"cannot listen on {path}: {error.strerror}") from error
+        raise DaemonError(_refused(path, error)) from error
     if not stat.S_ISSOCK(seen.st_mode):
         kind = "a folder" if stat.S_ISDIR(seen.st_mode) else "a file that is no socket"
         raise DaemonError(f"{path} is {kind} and stays as it is; move it away and start again")
