@@ -34,6 +34,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     )
     keys = list(_own(repository, settings, left_out))
     checkouts = [one.path for one in repository.checkouts if one not in left_out]
+    common_dirs = [repository.common_dir] if repository.common_dir is not None else []
     away = [key for one in left_out for key in _names(repository.name, one)]
     around = repository.superproject
     if around is not None and settings.scope != "self":
@@ -45,6 +46,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
             for one in outer.keys
         ]
         checkouts += outer.checkouts
+        common_dirs += outer.common_dirs
         away += outer.excluded
     unique = {(one.key, one.match): one for one in reversed(keys)}
     return ProjectKeys(
@@ -53,6 +55,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         name=_title(repository),
         checkouts=tuple(dict.fromkeys(checkouts)),
         warnings=_nameless(repository),
+        common_dirs=tuple(dict.fromkeys(common_dirs)),
     )
 
 

@@ -80,15 +80,9 @@ def _own_git_dir(folder: str, git_dir: str) -> Found:
 
 def _linked(folder: str, marker: str, evidence: list[Evidence]) -> tuple[Found | None, str | None]:
     """`folder/.git` is a file that names a git directory."""
-    target = gitfiles.read_gitlink(marker)
+    target, problem = link_target(marker)
     if target is None:
-        return None, f"{marker} is no link to a git directory"
-    name = os.path.relpath(target, folder)
-    if gitfiles.is_foreign(name):
-        mounted = gitfiles.from_windows(name)
-        if mounted is None:
-            return None, f"{marker} names a path of another system"
-        target = mounted
+        return None, problem
     if not gitfiles.is_git_dir(target):
         # It may come, or come back, with this link as it is. What makes a folder a git directory
         # lies right in it, so that its own times tell.
@@ -108,6 +102,19 @@ def _linked(folder: str, marker: str, evidence: list[Evidence]) -> tuple[Found |
         return Found("submodule", folder, real, None, folder, how), None
     how = f"{marker} names the separate git directory {real}"
     return Found("separate", folder, real, None, folder, how), None
+
+
+def link_target(marker: str) -> tuple[str | None, str | None]:
+    """The git directory that a `.git` file names, or why there is none to look at."""
+    target = gitfiles.read_gitlink(marker)
+    if target is None:
+        return None, f"{marker} is no link to a git directory"
+    name = os.path.relpath(target, os.path.dirname(marker))
+    if gitfiles.is_foreign(name):
+        target = gitfiles.from_windows(name)
+        if target is None:
+            return None, f"{marker} names a path of another system"
+    return target, None
 
 
 def _worktree(folder: str, common: str, admin: str) -> Found:
@@ -147,3 +154,20 @@ def _core_worktree(config: dict[str, str], git_dir: str) -> str | None:
 def _common_of(git_dir: str) -> str | None:
     line = gitfiles.read_line(os.path.join(git_dir, "commondir"))
     return os.path.realpath(gitfiles.resolve(line, git_dir)) if line else None
+
+
+def common_dir_of(git_dir: str) -> str:
+    """The directory that all worktrees of `git_dir`'s repository share."""
+    real = os.path.realpath(git_dir)
+    return _common_of(real) or real
+
+
+def named_after(common_dir: str, kind: Kind) -> str:
+    """The name of a repository without a main checkout: `.bare` after the folder around it."""
+    return os.path.basename(around(common_dir, kind)).removesuffix(".git")
+
+
+def around(common_dir: str, kind: Kind) -> str:
+    """The folder that stands for a repository without a main checkout."""
+    hidden = os.path.basename(common_dir).startswith(".")
+    return os.path.dirname(common_dir) if kind == "dot_bare" or hidden else common_dir

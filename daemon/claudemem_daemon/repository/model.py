@@ -105,3 +105,6 @@ class ProjectKeys:
     checkouts: tuple[str, ...]
     """Paths of this repository's checkouts, for path evidence."""
     warnings: tuple[AnswerWarning, ...]
+    common_dirs: tuple[str, ...] = ()
+    """Of this repository and those around it: what all their checkouts have in common, however the
+    path to one is spelled."""

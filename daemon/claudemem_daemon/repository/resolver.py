@@ -13,7 +13,7 @@ from claudemem_daemon.evidence import AnyEvidence, Evidence, EvidenceGroup, look
 from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.layout import Found
-from claudemem_daemon.repository.model import Kind, Repository, Worktree
+from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.worktrees import Links, list_worktrees
 from claudemem_daemon.warning import AnswerWarning
 
@@ -97,7 +97,7 @@ class Repositories:
         main = _main(main_path) if main_path is not None else None
         if current is None and main is not None and found.top == main.path:
             current = main
-        link = _link_name(cwd, real, found.top or _around(found.common_dir, found.kind))
+        link = _link_name(cwd, real, found.top or layout.around(found.common_dir, found.kind))
         name = _name(found, main_path)
         others: list[str] = []
         if found.kind == "separate" or (found.kind == "submodule" and found.admin_dir):
@@ -259,13 +259,7 @@ def _name(found: Found, main: str | None) -> str:
     """P: the main checkout's folder, or the repository's own name without `.git`."""
     if main is not None:
         return os.path.basename(main)
-    return os.path.basename(_around(found.common_dir, found.kind)).removesuffix(".git")
-
-
-def _around(common_dir: str, kind: Kind) -> str:
-    """What a repository without a main checkout is named after: `.bare` after its folder."""
-    hidden = os.path.basename(common_dir).startswith(".")
-    return os.path.dirname(common_dir) if kind == "dot_bare" or hidden else common_dir
+    return layout.named_after(found.common_dir, found.kind)
 
 
 def _link_name(cwd: str, real: str, top: str) -> str | None:

@@ -6,17 +6,16 @@ is where a row's files lie.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cached_property
 
+from claudemem_daemon.repository.surroundings import (
+    Checkout,
+    Identity,
+    Surroundings,
+    identity_of,
+)
 from claudemem_daemon.stores.rows import Cell
-
-Exists = Callable[[str], bool]
-
-
-def roots_of(checkouts: Iterable[str]) -> tuple[str, ...]:
-    """What the paths inside our checkouts start with."""
-    return tuple(checkout.rstrip("/") + "/" for checkout in checkouts)
 
 
 def may_be_absolute(cell: Cell) -> bool:
@@ -28,25 +27,47 @@ def may_be_absolute(cell: Cell) -> bool:
     return cell.startswith("/") or '"/' in cell or '"\\' in cell
 
 
-def another_repository(
-    paths: Iterable[str], names: Iterable[str], roots: tuple[str, ...], exists: Exists
-) -> str | None:
-    """The other repository's folder, if every absolute path of a row lies outside our `roots`
-    and one of them inside another folder with one of our `names` that is a checkout now.
+class Neighbours:
+    """Tells our repository's paths from another's. Keeps what it saw: for one answer."""
 
-    A removed worktree's folder is not there any more, and so never another repository. `exists`
-    is asked for `<folder>/.git`.
-    """
-    if not roots:
-        return None
-    absolute = [path for path in paths if path.startswith("/") and "\0" not in path]
-    if not absolute or any((path + "/").startswith(roots) for path in absolute):
-        return None
-    wanted = {name for name in names if name}
-    for path in absolute:
-        folder = os.path.dirname(os.path.normpath(path))
-        while len(folder) > 1:
-            if os.path.basename(folder) in wanted and exists(os.path.join(folder, ".git")):
-                return folder
-            folder = os.path.dirname(folder)
-    return None
+    def __init__(self, checkouts: Iterable[str], common_dirs: Iterable[str]) -> None:
+        self._roots = tuple(checkout.rstrip("/") + "/" for checkout in checkouts)
+        self._common_dirs = tuple(common_dirs)
+        self._surroundings = Surroundings()
+
+    def owner(self, paths: Iterable[str], names: Iterable[str]) -> str | None:
+        """The other repository's checkout, if none of a row's absolute paths lies in our
+        repository and one lies in a checkout there is now of another one that has one of `names`,
+        by its own folder or by its repository's.
+
+        A removed worktree's folder is not there any more, and so never another repository.
+        """
+        if not self._roots:
+            return None
+        absolute = [path for path in paths if path.startswith("/")]
+        if any(self._is_below_ours(path + "/") for path in absolute):
+            return None
+        wanted = frozenset(name for name in names if name)
+        other: str | None = None
+        for path in absolute:
+            for checkout in self._around(path, wanted):
+                if checkout.repository in self._ours:
+                    return None
+                if other is None and not wanted.isdisjoint(checkout.names):
+                    other = checkout.folder
+        return other
+
+    def _is_below_ours(self, path: str) -> bool:
+        """By its spelling, which needs no look at anything."""
+        return path.startswith(self._roots) and "/../" not in path
+
+    def _around(self, path: str, wanted: frozenset[str]) -> tuple[Checkout, ...]:
+        # What a row names is mostly a file, and of a link to a file only the folder counts.
+        folder, _, leaf = path.rstrip("/").rpartition("/")
+        whole = leaf in wanted or leaf == ".."
+        return self._surroundings.around(path if whole else folder)
+
+    @cached_property
+    def _ours(self) -> frozenset[Identity]:
+        found = (identity_of(one) for one in self._common_dirs)
+        return frozenset(one for one in found if one is not None)

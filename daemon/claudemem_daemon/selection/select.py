@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +14,7 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.foreign import another_repository, may_be_absolute, roots_of
+from claudemem_daemon.selection.foreign import Neighbours, may_be_absolute
 from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
 from claudemem_daemon.selection.sources import Source, Sources, Want
@@ -134,9 +133,8 @@ class Ownership:
     an excluded checkout that were merged into a key of ours."""
 
     def __init__(self, keys: ProjectKeys) -> None:
-        self._roots = roots_of(keys.checkouts)
+        self._neighbours = Neighbours(keys.checkouts, keys.common_dirs)
         self._excluded = frozenset(keys.excluded)
-        self._known: dict[str, bool] = {}
         self._found: dict[str, str] = {}
 
     def keep(self, one: Chosen[Source]) -> bool:
@@ -157,7 +155,7 @@ class Ownership:
             return None
         paths = (*text_list(read), *text_list(modified))
         names = (row.project, *row.project.split("/"))
-        return another_repository(paths, names, self._roots, self._is_checkout)
+        return self._neighbours.owner(paths, names)
 
     def warnings(self) -> tuple[AnswerWarning, ...]:
         return tuple(
@@ -170,11 +168,6 @@ class Ownership:
             )
             for project, other in self._found.items()
         )
-
-    def _is_checkout(self, path: str) -> bool:
-        if path not in self._known:
-            self._known[path] = os.path.lexists(path)
-        return self._known[path]
 
 
 def _merged(
