@@ -7,6 +7,7 @@ and not there, for their appearance changes the answer as well.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,7 +67,24 @@ def which(path: str) -> SameFile:
     return SameFile(path, _identity(path))
 
 
-AnyEvidence = Evidence | EvidenceGroup | SameFile
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What is at a path, or why nothing is; whatever becomes of its content. For a folder that has
+    to be there, and for what could not be reached."""
+
+    path: str
+    what: tuple[int, ...]
+
+    def stands(self) -> bool:
+        return _what(self.path) == self.what
+
+
+def look_for(path: str) -> Presence:
+    """One stat, as `look`; a second one where nothing is."""
+    return Presence(path, _what(path))
+
+
+AnyEvidence = Evidence | EvidenceGroup | SameFile | Presence
 
 
 def unchanged(evidence: Iterable[AnyEvidence]) -> bool:
@@ -101,3 +119,14 @@ def _identity(path: str) -> tuple[int, int, int] | None:
     except (OSError, ValueError):
         return None
     return seen.st_dev, seen.st_ino, seen.st_uid
+
+
+def _what(path: str) -> tuple[int, ...]:
+    """Device, inode and kind of what is there; else the error, and whether a link leads there."""
+    try:
+        seen = os.stat(path)
+    except OSError as error:
+        return error.errno or 0, int(os.path.islink(path))
+    except ValueError:
+        return ()
+    return seen.st_dev, seen.st_ino, stat.S_IFMT(seen.st_mode)

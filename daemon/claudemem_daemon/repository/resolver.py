@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.evidence import AnyEvidence, Evidence, EvidenceGroup, look, unchanged
+from claudemem_daemon.evidence import AnyEvidence, EvidenceGroup, look_for, unchanged
 from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.layout import Found
@@ -77,9 +77,11 @@ class Repositories:
     def _resolve(self, cwd: str, depth: int) -> Repository:
         real = os.path.realpath(cwd)
         if not os.path.isdir(real):
-            return self._vanished(cwd, real)
+            return self._vanished(cwd, real, depth)
         search = layout.find(real, self._home)
-        around = (look(cwd),) if cwd != real else ()
+        at_top = search.found is not None and cwd == search.found.top
+        # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
+        around = () if at_top else (look_for(cwd),)
         if search.found is None:
             problem = f"{search.problem}: no repository here; `git worktree repair` may mend it"
             warnings = (
@@ -89,10 +91,10 @@ class Repositories:
         return self._found(cwd, real, search.found, (*around, *search.evidence), depth)
 
     def _found(
-        self, cwd: str, real: str, found: Found, evidence: tuple[Evidence, ...], depth: int
+        self, cwd: str, real: str, found: Found, evidence: tuple[AnyEvidence, ...], depth: int
     ) -> Repository:
-        main_path = self._learn(found)
         listing = self._list(found.common_dir)
+        main_path = self._learn(found)
         worktrees, current = _with_current(listing.worktrees, found)
         main = _main(main_path) if main_path is not None else None
         if current is None and main is not None and found.top == main.path:
@@ -188,23 +190,35 @@ class Repositories:
             for one in (anchor, *(tree.path for tree in worktrees)):
                 _remember(self._checkouts, one, anchor, most=MOST_REMEMBERED * 8)
 
-    def _vanished(self, cwd: str, real: str) -> Repository:
-        """A folder that is gone: the repository it was seen in, or nothing."""
+    def _vanished(self, cwd: str, real: str, depth: int) -> Repository:
+        """A folder that is gone: the repository it was seen in as a checkout, or the one around
+        what is left of its path, or nothing."""
+        missing, there = real, os.path.dirname(real)
+        while not os.path.isdir(there):
+            missing, there = there, os.path.dirname(there)
         with self._lock:
             folder = real
-            while folder != "/" and folder not in self._checkouts:
+            while len(folder) > len(there) and folder not in self._checkouts:
                 folder = os.path.dirname(folder)
             anchor = self._checkouts.get(folder)
-        warning = AnswerWarning("cwd_vanished", f"{cwd}: no such folder", path=cwd)
-        evidence = (look(cwd),)
-        if anchor is None or anchor == folder or not os.path.isdir(anchor):
-            return _outside(cwd, real, evidence, (warning,), name="")
-        message = f"{cwd}: no such folder any more; answered for its repository, {anchor}"
-        seen = self._resolve(anchor, depth=0)
+        evidence = (look_for(cwd), look_for(missing))
+        known = len(folder) > len(there) and anchor not in (None, folder)
+        seen = None
+        if known and anchor is not None and os.path.isdir(anchor):
+            seen = self._resolve(anchor, depth)
+        elif there != self._home:
+            seen = self._resolve(_as_spelled(cwd, there), depth)
+        what = "not a folder" if os.path.lexists(real) else "no such folder"
+        if seen is None or seen.common_dir is None:
+            warning = AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd)
+            around = seen.evidence if seen is not None else ()
+            return _outside(cwd, real, (*evidence, *around), (warning,), name="")
+        place = seen.main.path if seen.main is not None else seen.common_dir
+        message = f"{cwd}: {what}; answered for its repository, {place}"
         return replace(
             seen,
             cwd=cwd,
-            current=next((one for one in seen.worktrees if one.path == folder), None),
+            current=_vanished_one(seen.worktrees, real, there) or seen.current,
             warnings=(*seen.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
             evidence=(*evidence, *seen.evidence),
         )
@@ -276,10 +290,25 @@ def _link_name(cwd: str, real: str, top: str) -> str | None:
     return leaf if leaf and leaf != os.path.basename(top) else None
 
 
+def _as_spelled(cwd: str, there: str) -> str:
+    """The folder `there` above `cwd`, by the name it has in `cwd`: links have names of their own."""
+    spelled = os.path.dirname(cwd)
+    while not os.path.isdir(spelled):
+        spelled = os.path.dirname(spelled)
+    return spelled if os.path.realpath(spelled) == there else there
+
+
+def _vanished_one(worktrees: tuple[Worktree, ...], real: str, there: str) -> Worktree | None:
+    """The worktree that git still lists and whose folder went with `real`."""
+    around = [one for one in worktrees if (real + "/").startswith(one.path + "/")]
+    found = max(around, key=lambda one: len(one.path), default=None)
+    return found if found is not None and len(found.path) > len(there) else None
+
+
 def _outside(
     cwd: str,
     real: str,
-    evidence: tuple[Evidence, ...],
+    evidence: tuple[AnyEvidence, ...],
     warnings: tuple[AnswerWarning, ...],
     name: str | None = None,
 ) -> Repository:

@@ -1,0 +1,86 @@
+"""What is answered for a folder does not depend on what was asked before, nor on who answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.cases.world import World
+from tests.support.daemon import run_to_end
+
+
+def both(world: World, cwd: str | Path, **environ: str) -> dict[str, Any]:
+    """The answer of the daemon, which must be that of a process that knows nothing."""
+    warm = world.query(cwd)
+    alone = {**world.daemon.environ, "CLAUDEMEM_DAEMON_SOCKET": f"{world.home}/no.sock", **environ}
+    done = run_to_end(alone, "query", "--json", "--cwd", str(cwd))
+    assert done.returncode == 0, done.stderr
+    cold = json.loads(done.stdout)
+    for shape in (warm, cold):
+        for one in shape["stores"]:
+            one.pop("schema_version", None)
+    assert warm["warnings"] == cold["warnings"]
+    assert warm["observations"] == cold["observations"]
+    assert warm["projects"] == cold["projects"]
+    assert warm["stores"] == cold["stores"]
+    return warm
+
+
+def codes(answer: dict[str, Any]) -> list[str]:
+    return [one["code"] for one in answer["warnings"]]
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return sorted(row["title"] for row in answer["observations"])
+
+
+def test_a_folder_that_went_from_a_living_checkout_is_answered_for(world: World) -> None:
+    app = world.repository("app", "app-a")
+    world.row("app", title="main")
+    for checkout in (app, world.root / "app-a"):
+        deep = checkout / "src" / "deep"
+        deep.mkdir(parents=True)
+        assert codes(both(world, deep)) == []
+        shutil.rmtree(checkout / "src")
+        answer = both(world, deep)
+        assert names(answer) == ["main"]
+        (warning,) = answer["warnings"]
+        assert (warning["code"], warning["path"]) == ("cwd_vanished", str(deep))
+        assert warning["message"].endswith(f"no such folder; answered for its repository, {app}")
+        deep.mkdir(parents=True)
+        assert codes(both(world, deep)) == []
+    assert world.context(world.root / "app-a" / "typo").startswith("# [app/app-a]")
+
+
+def test_a_file_is_answered_for_by_its_folder(world: World) -> None:
+    app = world.repository("app")
+    world.row("app", title="main")
+    (app / "a.py").write_text("")
+    answer = both(world, app / "a.py")
+    assert names(answer) == ["main"]
+    assert "a.py: not a folder; answered for" in answer["warnings"][0]["message"]
+
+
+def test_a_vanished_folder_outside_any_repository_is_nothing(world: World) -> None:
+    """Also where home is a repository: it does not swallow what was below it."""
+    world.git("init", "-q", world.home)
+    world.row(world.home.name, title="dotfiles")
+    gone = world.home / "notes"
+    gone.mkdir()
+    assert codes(both(world, gone)) == []
+    gone.rmdir()
+    answer = both(world, gone)
+    assert (names(answer), codes(answer)) == ([], ["cwd_vanished"])
+
+
+def test_a_worktree_deleted_inside_its_repository_is_still_itself(world: World) -> None:
+    app = world.repository("app")
+    inside = app / ".trees" / "feat"
+    world.git("worktree", "add", "-q", inside, "-b", "feat", cwd=app)
+    world.row("app/feat", title="feat")
+    shutil.rmtree(app / ".trees")
+    answer = both(world, inside / "src")
+    assert (names(answer), codes(answer)) == (["feat"], ["cwd_vanished"])
+    assert world.context(inside).startswith("# [app/feat]")
