@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.cases.world import World
 from tests.support.daemon import run_to_end
@@ -84,3 +87,64 @@ def test_a_worktree_deleted_inside_its_repository_is_still_itself(world: World) 
     answer = both(world, inside / "src")
     assert (names(answer), codes(answer)) == (["feat"], ["cwd_vanished"])
     assert world.context(inside).startswith("# [app/feat]")
+
+
+@pytest.mark.parametrize("place", ["store/repo.git", "store/.git", "one/two/three.git"])
+@pytest.mark.parametrize("asked_first", [False, True])
+def test_a_worktree_of_a_separate_git_dir_finds_its_main_checkout(
+    world: World, place: str, *, asked_first: bool
+) -> None:
+    """Case separate-git-dir-main-wrong, from a daemon that never saw the main checkout too."""
+    git_dir, work = world.root / place, world.root / "work"
+    git_dir.parent.mkdir(parents=True)
+    world.git("init", "-q", f"--separate-git-dir={git_dir}", work)
+    world.git("commit", "-q", "--allow-empty", "-m", "first", cwd=work)
+    world.git("worktree", "add", "-q", world.root / "wt", cwd=work)
+    for key in ("work", "work/wt", "store"):
+        world.row(key, title=key)
+    if asked_first:
+        assert names(both(world, work)) == ["work", "work/wt"]
+    answer = both(world, world.root / "wt")
+    assert (names(answer), codes(answer)) == (["work", "work/wt"], [])
+    # Moved, it is still where its own link file is.
+    work.rename(world.root / "job")
+    world.row("job", title="job")
+    assert names(both(world, world.root / "wt")) == ["job"]
+
+
+@pytest.mark.parametrize("asked_first", [False, True])
+def test_a_main_checkout_that_nothing_tells_is_missed_aloud(
+    world: World, *, asked_first: bool
+) -> None:
+    git_dir, work = world.root / "x" / "y" / "z" / "stuff", world.root / "far" / "sep"
+    for folder in (git_dir.parent, work.parent, world.root / "trees"):
+        folder.mkdir(parents=True)
+    world.git("init", "-q", f"--separate-git-dir={git_dir}", work)
+    world.git("commit", "-q", "--allow-empty", "-m", "first", cwd=work)
+    tree = world.root / "trees" / "sep-w"
+    world.git("worktree", "add", "-q", tree, cwd=work)
+    for key in ("sep", "stuff/sep-w"):
+        world.row(key, title=key)
+    if asked_first:
+        assert codes(both(world, work)) == []
+    answer = both(world, tree)
+    assert names(answer) == ["stuff/sep-w"]
+    (warning,) = answer["warnings"]
+    assert (warning["code"], warning["key"]) == ("main_unknown", "CLAUDE_MEM_DAEMON_ALIASES")
+    assert warning["path"] == str(git_dir)
+    world.settings({"CLAUDE_MEM_DAEMON_ALIASES": {"stuff": ["sep"]}})
+    answer = both(world, tree)
+    assert (names(answer), codes(answer)) == (["sep", "stuff/sep-w"], [])
+
+
+def test_a_checkout_that_comes_to_lie_beside_a_worktree_is_found(world: World) -> None:
+    work, tree = world.root / "far" / "sep", world.root / "trees" / "sep-w"
+    git_dir = world.root / "x" / "y" / "z" / "stuff"
+    for folder in (git_dir.parent, work.parent, tree.parent):
+        folder.mkdir(parents=True)
+    world.git("init", "-q", f"--separate-git-dir={git_dir}", work)
+    world.git("commit", "-q", "--allow-empty", "-m", "first", cwd=work)
+    world.git("worktree", "add", "-q", tree, cwd=work)
+    assert codes(both(world, tree)) == ["main_unknown"]
+    os.rename(work, tree.parent / "sep")
+    assert codes(both(world, tree)) == []

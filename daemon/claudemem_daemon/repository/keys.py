@@ -35,6 +35,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     keys = list(_own(repository, settings, left_out))
     checkouts = [one.path for one in repository.checkouts if one not in left_out]
     common_dirs = [repository.common_dir] if repository.common_dir is not None else []
+    warnings = list(_main_unknown(repository, settings))
     away = [key for one in left_out for key in _names(repository.name, one)]
     around = repository.superproject
     if around is not None and settings.scope != "self":
@@ -47,6 +48,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         ]
         checkouts += outer.checkouts
         common_dirs += outer.common_dirs
+        warnings += [one for one in outer.warnings if one.code != "excluded"]
         away += outer.excluded
     unique = {(one.key, one.match): one for one in reversed(keys)}
     return ProjectKeys(
@@ -54,7 +56,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         excluded=tuple(dict.fromkeys(away)),
         name=_title(repository),
         checkouts=tuple(dict.fromkeys(checkouts)),
-        warnings=_nameless(repository),
+        warnings=(*warnings, *_nameless(repository)),
         common_dirs=tuple(dict.fromkeys(common_dirs)),
     )
 
@@ -80,6 +82,20 @@ def _excluded(what: str, settings: Settings, path: str | None = None) -> AnswerW
         " nothing is read or answered"
     )
     return AnswerWarning("excluded", message, path, EXCLUDED)
+
+
+def _main_unknown(repository: Repository, settings: Settings) -> Iterator[AnswerWarning]:
+    """Nothing tells the main checkout of a separate git directory, and so neither its rows' key."""
+    name = repository.name
+    known = repository.main is not None or name in settings.aliases
+    if repository.kind != "separate" or known or settings.scope == "self":
+        return
+    message = (
+        f"{repository.common_dir} is a separate git directory, and git does not record where its"
+        " main checkout is: memory written there is missing here; name its folder by"
+        f' CLAUDE_MEM_DAEMON_ALIASES, {{"{as_key(name)}": ["FOLDER"]}}'
+    )
+    yield AnswerWarning("main_unknown", message, repository.common_dir, "CLAUDE_MEM_DAEMON_ALIASES")
 
 
 def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:

@@ -14,6 +14,7 @@ from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.layout import Found
 from claudemem_daemon.repository.model import Repository, Worktree
+from claudemem_daemon.repository.separate import with_main
 from claudemem_daemon.repository.worktrees import Links, list_worktrees
 from claudemem_daemon.warning import AnswerWarning
 
@@ -33,15 +34,13 @@ class _Listing:
 
 
 class Repositories:
-    """What was resolved, by working directory, and what was learned on the way: where the main
-    checkout of a separate git dir is, and which folders belonged to which repository before they
-    were removed. Safe from several threads."""
+    """What was resolved, by working directory, and what was learned on the way: which folders
+    belonged to which repository before they were removed. Safe from several threads."""
 
     def __init__(self, home: str | None) -> None:
         self._home = os.path.realpath(home) if home else None
         self._answers: OrderedDict[str, Repository] = OrderedDict()
         self._listings: OrderedDict[str, _Listing] = OrderedDict()
-        self._mains: OrderedDict[str, str] = OrderedDict()
         self._checkouts: OrderedDict[str, str] = OrderedDict()
         self._notices: Notices | None = None
         self._lock = threading.Lock()
@@ -94,7 +93,8 @@ class Repositories:
         self, cwd: str, real: str, found: Found, evidence: tuple[AnyEvidence, ...], depth: int
     ) -> Repository:
         listing = self._list(found.common_dir)
-        main_path = self._learn(found)
+        found, beside = with_main(found, [one.path for one in listing.worktrees])
+        main_path = found.main
         worktrees, current = _with_current(listing.worktrees, found)
         main = _main(main_path) if main_path is not None else None
         if current is None and main is not None and found.top == main.path:
@@ -130,6 +130,7 @@ class Repositories:
             warnings=_ownership(found.common_dir),
             evidence=(
                 *evidence,
+                *beside,
                 *listing.evidence,
                 *(superproject.evidence if superproject is not None else ()),
             ),
@@ -141,16 +142,6 @@ class Repositories:
         if around.common_dir is None or not common_dir.startswith(around.common_dir + os.sep):
             return None
         return around
-
-    def _learn(self, found: Found) -> str | None:
-        """The main checkout: what the files say, or what an earlier working directory taught."""
-        with self._lock:
-            if found.kind in ("separate", "submodule") and found.admin_dir is None:
-                if found.main is not None:
-                    _remember(self._mains, found.common_dir, found.main)
-                return found.main
-            learned = self._mains.get(found.common_dir)
-        return learned or found.main
 
     def _list(self, common_dir: str) -> _Listing:
         with self._lock:
