@@ -120,16 +120,19 @@ class Corridor:
 
         While nothing changed but a store, the way is the one of the time before.
         """
-        key = _way_key(question)
         with self._lock:
-            known = self._ways.get(key)
+            known = self._ways.get(_way_key(question))
         if (
             known is not None
             and self.configuration.current(known.settings)
             and unchanged(known.evidence)
         ):
             return replace(known, question=question)
+        return self._walked(question)
+
+    def _walked(self, question: Question) -> Way:
         way = self._way(question)
+        key = _way_key(question)
         with self._lock:
             self._ways[key] = way
             self._ways.move_to_end(key)
@@ -151,11 +154,19 @@ class Corridor:
     def ask(self, question: Question, deadline: Deadline) -> Answer:
         """The rows, inside the deadline; what could not be read in time is a warning."""
         way = self.way(question)
-        decoded = self._decoded if way.settings.limit <= MOST_DERIVED else None
-        selection = select(
-            question, way.settings, way.keys, way.located, self.pool, deadline, decoded
-        )
+        selection = self._selected(way, deadline)
+        if _lost(way, selection):
+            # The way says that there is a store; that there is none is for it to say, not for us.
+            anew = self._walked(question)
+            if anew.located != way.located:
+                way, selection = anew, self._selected(anew, deadline)
         return Answer(way, selection)
+
+    def _selected(self, way: Way, deadline: Deadline) -> Selection:
+        decoded = self._decoded if way.settings.limit <= MOST_DERIVED else None
+        return select(
+            way.question, way.settings, way.keys, way.located, self.pool, deadline, decoded
+        )
 
     def context(
         self,
@@ -193,11 +204,18 @@ class Corridor:
 
     def explain(
         self, question: Question, deadline: Deadline, observation: int | None = None
-    ) -> Explanation:
+    ) -> tuple[Way, Explanation]:
         """Why these rows: counts at each filter, the SQL and its plan, one row's fate."""
         way = self.way(question)
+        found = self._explained(way, deadline, observation)
+        if _lost(way, found.selection):
+            way = self._walked(question)
+            found = self._explained(way, deadline, observation)
+        return way, found
+
+    def _explained(self, way: Way, deadline: Deadline, observation: int | None) -> Explanation:
         return explain(
-            question, way.settings, way.keys, way.located, self.pool, deadline, observation
+            way.question, way.settings, way.keys, way.located, self.pool, deadline, observation
         )
 
     def stands(self, answer: Answer, context: Context | None = None) -> bool:
@@ -217,6 +235,14 @@ class Corridor:
     def close(self) -> None:
         self.repositories.close()
         self.pool.close()
+
+
+def _lost(way: Way, selection: Selection) -> bool:
+    """Whether a store that was located could not be reached any more."""
+    located = {one.path for one in way.located.stores}
+    return any(
+        one.reason in ("missing", "unreadable") and one.path in located for one in selection.stores
+    )
 
 
 def _way_key(question: Question) -> tuple[object, ...]:

@@ -51,23 +51,6 @@ class EvidenceGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class SameFile:
-    """Which file is at a path, whatever is written in it; None where there is none."""
-
-    path: str
-    identity: tuple[int, int, int] | None
-    """device, inode, owner."""
-
-    def stands(self) -> bool:
-        return _identity(self.path) == self.identity
-
-
-def which(path: str) -> SameFile:
-    """One stat."""
-    return SameFile(path, _identity(path))
-
-
-@dataclass(frozen=True, slots=True)
 class Presence:
     """What is at a path, or why nothing is; whatever becomes of its content. For a folder that has
     to be there, and for what could not be reached."""
@@ -84,7 +67,8 @@ def look_for(path: str) -> Presence:
     return Presence(path, _what(path))
 
 
-AnyEvidence = Evidence | EvidenceGroup | SameFile | Presence
+Looked = Evidence | Presence
+AnyEvidence = Looked | EvidenceGroup
 
 
 def unchanged(evidence: Iterable[AnyEvidence]) -> bool:
@@ -113,20 +97,12 @@ def _state(path: str) -> State | None:
     )
 
 
-def _identity(path: str) -> tuple[int, int, int] | None:
-    try:
-        seen = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return seen.st_dev, seen.st_ino, seen.st_uid
-
-
 def _what(path: str) -> tuple[int, ...]:
-    """Device, inode and kind of what is there; else the error, and whether a link leads there."""
+    """Device, inode, kind and owner of what is there; else the error, and whether a link leads there."""
     try:
         seen = os.stat(path)
     except OSError as error:
         return error.errno or 0, int(os.path.islink(path))
     except ValueError:
         return ()
-    return seen.st_dev, seen.st_ino, stat.S_IFMT(seen.st_mode)
+    return seen.st_dev, seen.st_ino, stat.S_IFMT(seen.st_mode), seen.st_uid

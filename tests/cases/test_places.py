@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.cases.world import World
 from tests.support.daemon import run_to_end
+from tests.support.stores import make_store
 
 
 def both(world: World, cwd: str | Path, **environ: str) -> dict[str, Any]:
@@ -148,3 +150,90 @@ def test_a_checkout_that_comes_to_lie_beside_a_worktree_is_found(world: World) -
     assert codes(both(world, tree)) == ["main_unknown"]
     os.rename(work, tree.parent / "sep")
     assert codes(both(world, tree)) == []
+
+
+def removed(store: Path) -> None:
+    store.unlink()
+
+
+def dangling(store: Path) -> None:
+    store.rename(store.with_name("elsewhere.db"))
+    store.symlink_to("nowhere.db")
+
+
+def loop(store: Path) -> None:
+    store.unlink()
+    store.symlink_to(store.name)
+
+
+def no_folder(store: Path) -> None:
+    shutil.rmtree(store.parent)
+    store.parent.write_text("")
+
+
+def closed_folder(store: Path) -> None:
+    store.parent.chmod(0)
+    if os.path.exists(store):
+        pytest.skip("root may look into every folder")
+
+
+@pytest.mark.parametrize(
+    ("which", "become", "code", "words"),
+    [
+        ("shared", dangling, "store_missing", "a link to a store that is not there"),
+        ("shared", loop, "store_unreadable", "Too many levels of symbolic links"),
+        ("mapped", removed, "store_missing", "no store there"),
+        ("mapped", dangling, "store_missing", "a link to a store that is not there"),
+        ("mapped", loop, "store_unreadable", "Too many levels of symbolic links"),
+        ("mapped", no_folder, "store_unreadable", "Not a directory"),
+        ("mapped", closed_folder, "store_unreadable", "Permission denied"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_a_store_that_is_lost_is_told_alike_by_a_daemon_that_had_it(
+    world: World, which: str, become: Callable[[Path], None], code: str, words: str
+) -> None:
+    app = world.repository("app")
+    world.row("app", title="kept")
+    store = Path(world.store)
+    if which == "mapped":
+        store = Path(make_store(world.root / "mapped" / "m.db"))
+        world.row("app", title="mapped", store=str(store))
+        world.settings({"CLAUDE_MEM_DAEMON_STORES": {"*": str(store)}})
+    assert "kept" in names(both(world, app))
+    try:
+        become(store)
+        explained = world.daemon.post("/v1/explain", {"cwd": str(app)}).json()
+        answer = both(world, app)
+        assert explained["warnings"] == answer["warnings"]
+        assert names(answer) == (["kept"] if which == "mapped" else [])
+        (warning,) = answer["warnings"]
+        assert (warning["code"], warning["path"]) == (code, str(store))
+        assert warning["message"].startswith(f"{store}: {words}")
+    finally:
+        if store.parent.is_dir():
+            store.parent.chmod(0o755)
+
+
+def test_a_shared_store_that_is_removed_is_none_yet(world: World) -> None:
+    """As for everybody at the start."""
+    app = world.repository("app")
+    world.row("app", title="kept")
+    assert names(both(world, app)) == ["kept"]
+    removed(Path(world.store))
+    answer = both(world, app)
+    assert answer["observations"] == answer["warnings"] == answer["stores"] == []
+    world.row("app", title="new")
+    assert names(both(world, app)) == ["new"]
+
+
+def test_why_a_store_is_not_there_is_told_as_it_is_now(world: World) -> None:
+    """One reason after another, though there is never a store to look at."""
+    app = world.repository("app")
+    store = world.root / "m.db"
+    world.settings({"CLAUDE_MEM_DAEMON_STORES": {"*": str(store)}})
+    for target, code in (("nowhere", "missing"), ("m.db", "unreadable"), (None, "missing")):
+        store.unlink(missing_ok=True)
+        if target is not None:
+            store.symlink_to(target)
+        assert codes(both(world, app)) == [f"store_{code}"]

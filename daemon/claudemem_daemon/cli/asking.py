@@ -104,8 +104,7 @@ def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> No
     body = {**_body(question), "observation": observation}
 
     def here(corridor: Corridor, deadline: Deadline) -> dict[str, Any]:
-        way = corridor.way(question)
-        explanation = corridor.explain(question, deadline, observation)
+        way, explanation = corridor.explain(question, deadline, observation)
         shape: dict[str, Any] = json.loads(as_json(explain_shape(way, explanation)))
         return shape
 

@@ -91,10 +91,8 @@ class Routes:
         deadline = Deadline.after(seconds * CORRIDOR_SHARE)
 
         def work() -> bytes:
-            way = corridor.way(question)
-            return as_json(
-                explain_shape(way, corridor.explain(question, deadline, body.observation))
-            )
+            way, explanation = corridor.explain(question, deadline, body.observation)
+            return as_json(explain_shape(way, explanation))
 
         return Response(await self._within(seconds, work), media_type=JSON)
 

@@ -174,11 +174,8 @@ def identify(path: str) -> tuple[Identity, os.stat_result]:
     """
     try:
         seen = os.stat(path)
-    except FileNotFoundError:
-        raise StoreError(f"{path}: no store there", path=path, reason="missing") from None
     except (OSError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else "no possible path"
-        raise StoreError(f"{path}: {what}", path=path, reason="unreadable") from None
+        raise unreachable(path, error) from None
     if not stat.S_ISREG(seen.st_mode):
         raise StoreError(f"{path}: not a regular file", path=path, reason="foreign")
     if seen.st_uid != os.geteuid():
@@ -188,6 +185,16 @@ def identify(path: str) -> tuple[Identity, os.stat_result]:
         )
         raise StoreError(message, path=path, reason="owner")
     return (seen.st_dev, seen.st_ino), seen
+
+
+def unreachable(path: str, error: OSError | ValueError) -> StoreError:
+    """Why there is no file to be had at `path`: nothing there, or no way to it."""
+    if not isinstance(error, OSError):
+        return StoreError(f"{path}: no possible path", path=path, reason="unreadable")
+    if not isinstance(error, FileNotFoundError):
+        return StoreError(f"{path}: {error.strerror}", path=path, reason="unreadable")
+    what = "a link to a store that is not there" if os.path.islink(path) else "no store there"
+    return StoreError(f"{path}: {what}", path=path, reason="missing")
 
 
 def may_be_immutable(path: str) -> bool:

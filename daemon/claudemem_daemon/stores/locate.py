@@ -7,10 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from claudemem_daemon.evidence import Evidence, SameFile, look, which
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.evidence import Looked, look, look_for
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
+from claudemem_daemon.stores.connection import unreachable
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
 from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning
@@ -68,7 +70,7 @@ class _Search:
     stores: list[StoreRef] = field(default_factory=list)
     refused: list[StoreReport] = field(default_factory=list)
     warnings: list[AnswerWarning] = field(default_factory=list)
-    evidence: list[Evidence | SameFile] = field(default_factory=list)
+    evidence: list[Looked] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
     _users: set[tuple[int, int]] = field(default_factory=set)
@@ -85,7 +87,7 @@ class _Search:
         """Take the store at `path`, or say why not."""
         seen = look(path)
         if seen.state is None:
-            self._not_there(seen, rule, explicit=explicit, quiet=quiet)
+            self._not_there(path, rule, explicit=explicit, quiet=quiet)
             return
         identity = (seen.state[0], seen.state[1])
         if identity in self._seen or (not quiet and identity in self._users):
@@ -94,7 +96,7 @@ class _Search:
         if trusted or identity in self._users:
             self.stores.append(StoreRef(path, rule))
             return
-        same = which(path)
+        same = look_for(path)
         if self.trust.allowed(path):
             # Looked at before: another file in its place since then has to be allowed again.
             self.evidence.append(same)
@@ -108,21 +110,32 @@ class _Search:
         self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
         self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
 
-    def _not_there(self, seen: Evidence, rule: str, *, explicit: bool, quiet: bool) -> None:
-        if seen.path in self._missing:
+    def _not_there(self, path: str, rule: str, *, explicit: bool, quiet: bool) -> None:
+        if path in self._missing:
             return
-        self._missing.add(seen.path)
-        self.evidence.append(seen)
-        if quiet:
+        self._missing.add(path)
+        self.evidence.append(look_for(path))
+        error = _why_not(path)
+        # No store yet is how every memory begins; a way that leads nowhere is not.
+        nothing = error.reason == "missing" and not os.path.lexists(path)
+        if quiet and nothing:
             return
-        message = f"{seen.path}: no store there ({rule})"
-        self.refused.append(StoreReport(seen.path, False, message, None, rule, "missing"))
-        if explicit:
-            self.warnings.append(AnswerWarning("store_missing", message, path=seen.path))
+        message = error.message if quiet else f"{error.message} ({rule})"
+        self.refused.append(StoreReport(path, False, message, None, rule, error.reason))
+        if explicit or not nothing:
+            self.warnings.append(AnswerWarning(f"store_{error.reason}", message, path=path))
 
     def warn_relative(self, one: Named) -> None:
         message = f"{one.file}: CLAUDE_MEM_DATA_DIR {one.value!r} is ignored: not an absolute path"
         self.warnings.append(AnswerWarning("store_path_relative", message, path=one.file))
+
+
+def _why_not(path: str) -> StoreError:
+    try:
+        os.stat(path)
+    except (OSError, ValueError) as error:
+        return unreachable(path, error)
+    return StoreError(f"{path}: no store there", path=path, reason="missing")
 
 
 def quoted(path: str) -> str:
