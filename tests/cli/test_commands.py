@@ -234,6 +234,57 @@ def test_worktrees_is_understood_at_a_glance(world: World) -> None:
     assert [one["role"] for one in shape["worktrees"]] == ["main", "worktree", "removed"]
 
 
+def seen_as(world: World, cwd: Path) -> dict[str, tuple[str | None, str]]:
+    """key -> path and state, as `worktrees --json` says; the table must say `(gone)` as often as
+    something is removed."""
+    shape = json.loads(ours(world, "worktrees", "--cwd", str(cwd), "--json").stdout)
+    table = ours(world, "worktrees", "--cwd", str(cwd)).stdout
+    assert table.count("(gone)") == sum(one["state"] == "removed" for one in shape["worktrees"])
+    return {
+        key["key"]: (one["path"], one["state"]) for one in shape["worktrees"] for key in one["keys"]
+    }
+
+
+def test_worktrees_of_a_superproject_are_where_they_are(world: World) -> None:
+    peer = world.repository("origin/peer")
+    react = world.repository("react", "react-w")
+    world.git("submodule", "--quiet", "add", peer, "libs/peer", cwd=react)
+    world.row("react/react-old", title="removed")
+    assert seen_as(world, react / "libs" / "peer") == {
+        "peer": (str(react / "libs" / "peer"), "ok"),
+        "react": (str(react), "ok"),
+        "react/react-w": (str(world.root / "react-w"), "ok"),
+        "react-w": (str(world.root / "react-w"), "ok"),
+        "react/react-old": (None, "removed"),
+    }
+
+
+def test_worktrees_of_a_bare_repository_are_where_they_are(world: World) -> None:
+    bare = world.root / "plain.git"
+    world.git("clone", "-q", "--bare", world.root / "app", bare)
+    world.git("worktree", "add", "-q", world.root / "tree", "-b", "tree", cwd=bare)
+    world.git("clone", "-q", "--bare", world.root / "app", world.root / "proj" / ".bare")
+    (world.root / "proj" / ".git").write_text("gitdir: ./.bare\n")
+    for cwd in (bare, world.root / "tree"):
+        assert seen_as(world, cwd) == {
+            "plain": (str(bare), "bare"),
+            "plain/tree": (str(world.root / "tree"), "ok"),
+            "tree": (str(world.root / "tree"), "ok"),
+        }
+    assert seen_as(world, world.root / "proj") == {"proj": (str(world.root / "proj"), "bare")}
+
+
+def test_what_is_no_place_is_not_said_to_be_gone(world: World) -> None:
+    world.settings({"CLAUDE_MEM_DAEMON_ALIASES": {"app": ["mv"]}})
+    world.row("mv/feat", title="a worktree of the older name")
+    seen = seen_as(world, world.root / "app")
+    assert seen["mv"] == seen["mv/feat"] == (None, "alias")
+    assert seen["app/app-gone"] == (None, "removed")
+    plain = world.root / "plain"
+    plain.mkdir()
+    assert seen_as(world, plain) == {"plain": (str(plain), "none")}
+
+
 def test_config_tells_each_value_and_its_source(world: World) -> None:
     world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "7", "CLAUDE_MEM_DAEMON_SCOPE": "nonsense"})
     done = ours(world, "config", "--json", CLAUDE_MEM_CONTEXT_FULL_COUNT="3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,9 +12,14 @@ from claudemem_daemon.api import open_corridor
 from claudemem_daemon.cli.options import cwd_option, make_question, path_text, plain, table
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.census import Census, take_census
-from claudemem_daemon.repository.model import Worktree
+from claudemem_daemon.repository.keys import as_key
+from claudemem_daemon.repository.layout import around
+from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.worktrees import details
 from claudemem_daemon.server.shapes import as_json, warning_shapes
+
+NO_PATH: Final = {"removed": "(gone)", "unknown": "(unknown)"}
+"""In place of a path, by state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +39,9 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
     question = make_question(cwd=cwd)
     with open_corridor(os.environ) as corridor:
         way = corridor.way(question)
-        repository = details(corridor.repositories.resolve(question.cwd))
+        repository = corridor.repositories.resolve(question.cwd)
         census = take_census(way, corridor.pool)
-    lines = [_line(one, "main" if one.main else "worktree", census) for one in repository.checkouts]
-    if not repository.checkouts:
-        name = tuple(key.key for key in way.keys.keys if key.match == "exact")[:1]
-        lines.append(_Line(repository.cwd, "-", repository.kind, "main", name))
-    paths = {line.path for line in lines}
-    lines += [
-        _Line(None, "-", "removed" if one.role == "removed" else one.role, one.role, (key,))
-        for key, one in census.keys.items()
-        if one.path is None or one.path not in paths
-    ]
+    lines = _lines(repository, census)
     if as_shape:
         click.echo(as_json(_shape(repository.resolved_by, lines, census, way.warnings)))
         return
@@ -56,7 +52,7 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
         stores = {s for key in line.keys for s in census.stores(key)}
         rows.append(
             [
-                path_text(line.path) if line.path else "(gone)",
+                path_text(line.path) if line.path else NO_PATH.get(line.state, "-"),
                 plain(line.branch, 40),
                 line.state,
                 ", ".join(plain(key, 60) for key in line.keys) or "-",
@@ -73,6 +69,43 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
         click.echo(f"store {number}: {path_text(store)}")
     for warning in (*way.warnings, *census.warnings):
         click.echo(f"! {plain(warning.message, 400)}", err=True)
+
+
+def _lines(repository: Repository, census: Census) -> list[_Line]:
+    """The checkouts of the repository and of those around it, then the keys that have no place."""
+    lines: list[_Line] = []
+    outer: Repository | None = repository
+    while outer is not None:
+        one = details(outer)
+        found = [_line(tree, "main" if tree.main else "worktree", census) for tree in one.checkouts]
+        if one.main is None:
+            found.insert(0, _without_checkout(one, census))
+        # Of a superproject nobody asked for, as in the scope `self`, nothing is read.
+        lines += found if outer is repository else [line for line in found if line.keys]
+        outer = one.superproject
+    shown = {key for line in lines for key in line.keys}
+    lines += [
+        _Line(None, "-", one.role, one.role, (key,))
+        for key, one in census.keys.items()
+        if key not in shown
+    ]
+    return lines
+
+
+def _without_checkout(repository: Repository, census: Census) -> _Line:
+    """What has no main checkout, or none that is known."""
+    names = [as_key(one) for one in (repository.name, *repository.fallback_names)]
+    if repository.common_dir is None:
+        state = repository.kind if os.path.isdir(repository.cwd) else "missing"
+        return _Line(repository.cwd, "-", state, "main", _known(names, census))
+    keys = tuple(key for key in _known(names, census) if census.keys[key].path is None)
+    if repository.kind not in ("bare", "dot_bare"):
+        return _Line(None, "-", "unknown", "main", keys)
+    return _Line(around(repository.common_dir, repository.kind), "-", "bare", "main", keys)
+
+
+def _known(names: list[str], census: Census) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(names) if name in census.keys)
 
 
 def _line(one: Worktree, role: str, census: Census) -> _Line:
