@@ -229,6 +229,7 @@ class Corridor:
             and self.pool.unchanged(answer.selection.states)
             and self.configuration.current(answer.way.settings)
             and unchanged(answer.way.evidence)
+            and unchanged(answer.selection.evidence)
             and unchanged(extra)
         )
 

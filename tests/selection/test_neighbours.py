@@ -89,6 +89,15 @@ def test_a_linked_worktree_belongs_to_its_repository(world: World) -> None:
         assert [row["title"] for row in world.query(cwd)["observations"]] == ["theirs"]
 
 
+def test_rows_of_a_repository_that_is_gone_are_told_apart_no_more(world: World) -> None:
+    """At once, though nothing else changed: no store, no repository of ours."""
+    one, two = world.repository("one/same"), world.repository("two/same")
+    world.row("same", title="theirs", files_read=[str(two / "a")])
+    assert [row["title"] for row in world.query(one)["observations"]] == []
+    two.rename(world.root / "aside")
+    assert titles(world, one) == ["theirs"]
+
+
 def test_a_bare_repositorys_worktree_belongs_to_it(world: World) -> None:
     two = world.repository("two/same")
     bare = world.root / "one" / "same.git"

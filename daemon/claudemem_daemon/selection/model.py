@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from claudemem_daemon.evidence import Presence
 from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import Role
 from claudemem_daemon.settings.model import Source
@@ -91,7 +92,8 @@ class Selection:
 
     rows_exist: at least one row carries one of the keys, whatever the filters say (tells "no
     memory" from "all filtered out"). complete: no deadline cut a query short. high_water: store
-    path -> highest observation id at the time, for later news.
+    path -> highest observation id at the time, for later news. evidence: what besides the stores
+    the rows were chosen by.
     """
 
     observations: tuple[Observation, ...]
@@ -105,3 +107,4 @@ class Selection:
     high_water: Mapping[str, int]
     warnings: tuple[AnswerWarning, ...]
     states: tuple[StoreState, ...]
+    evidence: tuple[Presence, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Final
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.evidence import Presence, look_for
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection import decode
@@ -68,6 +70,7 @@ def select(
             high_water=_high_water(sources),
             warnings=(*sources.warnings(), *ours.warnings(), *_cut_off(sources, rows, settings)),
             states=sources.states(),
+            evidence=ours.evidence(),
         )
 
 
@@ -136,6 +139,7 @@ class Ownership:
         self._neighbours = Neighbours(keys.checkouts, keys.common_dirs)
         self._excluded = frozenset(keys.excluded)
         self._found: dict[str, str] = {}
+        self._others: dict[str, Presence] = {}
 
     def keep(self, one: Chosen[Source]) -> bool:
         if one.row.project in self._excluded:
@@ -143,7 +147,13 @@ class Ownership:
         other = self.other_repository(one.row)
         if other is not None:
             self._found.setdefault(one.row.project, other)
+            if other not in self._others:
+                self._others[other] = look_for(os.path.join(other, ".git"))
         return other is None
+
+    def evidence(self) -> tuple[Presence, ...]:
+        """The other checkouts: without one, its rows are told apart no more."""
+        return tuple(self._others.values())
 
     def other_repository(self, row: Row) -> str | None:
         """The folder of the repository whose row this is, if the row's paths say it is not ours.
