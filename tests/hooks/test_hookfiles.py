@@ -23,7 +23,7 @@ from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.hookfiles.splice import splice
 from claudemem_daemon.hookfiles.twice import double_injection
 from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ
+from tests.support.daemon import Daemon, clean_environ, run_to_end
 
 OFF = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0,
@@ -32,7 +32,8 @@ OFF = {
 }
 """claude-mem's own context, as far off as its settings allow."""
 
-COMMAND = python_line("claude-code", "/opt/bin/claudemem-daemon")
+COMMANDS = {name: python_line(name, "/opt/bin/claudemem-daemon") for name in PLATFORMS}
+COMMAND = COMMANDS["claude-code"]
 
 entries = st.fixed_dictionaries(
     {
@@ -59,9 +60,9 @@ def test_merging_keeps_all_else_and_taking_out_restores_it(
     platform = PLATFORMS[name]
     hooks = flat_hooks if platform.shape == "flat" else nested_hooks
     settings = {**other, "hooks": hooks}
-    once = merge.merged(settings, platform, COMMAND, "f")
-    assert merge.merged(once, platform, COMMAND, "f") == once
-    assert merge.our_commands(once, platform) == [COMMAND] * len(platform.events)
+    once = merge.merged(settings, platform, COMMANDS[platform.name], "f")
+    assert merge.merged(once, platform, COMMANDS[platform.name], "f") == once
+    assert merge.our_commands(once, platform) == [COMMANDS[name]] * len(platform.events)
     back = merge.without(once, platform)
 
     def filled(value: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def test_merging_keeps_all_else_and_taking_out_restores_it(
 def test_the_timeout_is_a_few_seconds_in_the_platforms_own_unit(name: str) -> None:
     """Case hook-timeout-unit."""
     platform = PLATFORMS[name]
-    settings = merge.merged({}, platform, COMMAND, "f")
+    settings = merge.merged({}, platform, COMMANDS[platform.name], "f")
     text = json.dumps(settings)
     seconds = 1000 if name == "gemini-cli" else 1
     assert 2 * seconds <= platform.timeout <= 10 * seconds
@@ -101,8 +102,8 @@ def test_uninstall_gives_the_file_back_byte_for_byte(
         path.parent.mkdir(parents=True)
         path.write_text(before, encoding="utf-8")
         path.chmod(0o640)
-    assert install(name, environ, COMMAND).what == "written"
-    assert install(name, environ, COMMAND).what == "unchanged"
+    assert install(name, environ, COMMANDS[name]).what == "written"
+    assert install(name, environ, COMMANDS[name]).what == "unchanged"
     if before is not None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
         assert Path(str(path) + BACKUP).read_text(encoding="utf-8") == before
@@ -126,8 +127,8 @@ def test_a_folder_goes_again_only_if_install_made_it(
     if there:
         folder.mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
-    install(name, environ, COMMAND)
-    install("cursor", environ, COMMAND, str(tmp_path / "checkout"))
+    install(name, environ, COMMANDS[name])
+    install("cursor", environ, COMMANDS["cursor"], str(tmp_path / "checkout"))
     uninstall(name, environ)
     assert folder.exists() is there
     uninstall("cursor", environ, str(tmp_path / "checkout"))
@@ -136,7 +137,7 @@ def test_a_folder_goes_again_only_if_install_made_it(
 
 def test_a_folder_that_others_use_by_now_stays(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
-    install("copilot-cli", environ, COMMAND)
+    install("copilot-cli", environ, COMMANDS["copilot-cli"])
     (tmp_path / ".copilot" / "theirs.json").touch()
     uninstall("copilot-cli", environ)
     assert [path.name for path in (tmp_path / ".copilot").iterdir()] == ["theirs.json"]
@@ -199,7 +200,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_the_folders_variable_is_honoured(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(tmp_path / "c")}
     assert install("claude-code", environ, COMMAND).path == str(tmp_path / "c" / "settings.json")
-    project = install("cursor", environ, COMMAND, project=str(tmp_path / "p"))
+    project = install("cursor", environ, COMMANDS["cursor"], project=str(tmp_path / "p"))
     assert project.path == str(tmp_path / "p" / ".cursor" / "hooks.json")
 
 
@@ -218,7 +219,7 @@ def test_a_program_that_is_gone_holds_no_prompt(tmp_path: Path, shell: str, name
     platforms = ["codex"] if shell in ("zsh", "fish", "tcsh") else sorted(PLATFORMS)
     for platform in platforms:
         line = python_line(platform, str(program))
-        assert is_ours(line)
+        assert is_ours(line, platform)
         program.unlink(missing_ok=True)
         gone = subprocess.run([shell, "-c", line], capture_output=True, check=False)
         assert (gone.returncode, gone.stdout, gone.stderr) == (0, b"", b"")
@@ -230,7 +231,7 @@ def test_a_program_that_is_gone_holds_no_prompt(tmp_path: Path, shell: str, name
 
 def test_the_curl_line_survives_everything_too(tmp_path: Path) -> None:
     line = curl_line("claude-code", {"HOME": str(tmp_path / "a b")})
-    assert is_ours(line)
+    assert is_ours(line, "claude-code")
     for environ in ({"PATH": "/nonexistent"}, {"PATH": os.environ["PATH"]}):
         done = subprocess.run(
             ["/bin/sh", "-c", line], input=b"{}", env=environ, capture_output=True, check=False
@@ -346,7 +347,9 @@ def test_putting_in_and_taking_out_by_text_alone(
     settings = {**other, "hooks": {event: groups for event, groups in hooks.items() if groups}}
     settings |= platform.extra
     text = json.dumps(settings, **layout)
-    made = splice(text, merge.merged(settings, platform, COMMAND, "f"), "  ", ascii_only=True)
+    made = splice(
+        text, merge.merged(settings, platform, COMMANDS[platform.name], "f"), "  ", ascii_only=True
+    )
     assert made is not None
     assert ("\n" in made) is ("\n" in text)
     back = splice(made, merge.without(json.loads(made), platform), "  ", ascii_only=True)
@@ -359,7 +362,8 @@ def test_putting_in_and_taking_out_by_text_alone(
 
 def test_a_line_put_beside_our_entry_stays_when_it_is_updated() -> None:
     platform = PLATFORMS["claude-code"]
-    entry = {"type": "command", "command": "claudemem-daemon hook claude-code", "timeout": 60}
+    older = python_line("claude-code", "/older/bin/claudemem-daemon")
+    entry = {"type": "command", "command": older, "timeout": 60}
     group = {"matcher": "startup", "hooks": [{**entry, "statusMessage": "memory"}]}
     made = merge.merged({"hooks": {"SessionStart": [group]}}, platform, COMMAND, "f")
     assert made["hooks"]["SessionStart"] == [
@@ -372,22 +376,209 @@ def test_a_line_put_beside_our_entry_stays_when_it_is_updated() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("command", "ours"),
-    [
-        ("claudemem-daemon hook claude-code", True),
-        ("'/a b/claudemem-daemon' hook codex", True),
-        (curl_line("raw", {"HOME": "/h"}), True),
-        ("/src/claudemem-daemon/tools/hook now", False),
-        ("cat ~/notes/claudemem-daemon hooks.md", False),
-        ("claudemem-daemon status", False),
-        ("curl http://localhost/v1/hooks/other", False),
-        (5, False),
-        (None, False),
-    ],
-)
-def test_our_entries_are_known_and_nobody_elses(command: object, ours: bool) -> None:
-    assert is_ours(command) is ours
+LINE = "[ -x /b/claudemem-daemon ] && /b/claudemem-daemon hook claude-code 2>/dev/null || true"
+
+THEIRS = [
+    "/opt/wrap.sh claudemem-daemon hook claude-code",
+    'logger "started claudemem-daemon hook claude-code"',
+    "my-claudemem-daemon hook claude-code",
+    "claudemem-daemon hook claude-code | tee /tmp/x.log",
+    "claudemem-daemon hook claude-code",
+    "'/a b/claudemem-daemon' hook claude-code",
+    f"{LINE}; notify-send hello",
+    f"date; {LINE}",
+    f" {LINE}",
+    LINE.replace("/b/claudemem-daemon ]", "/c/claudemem-daemon ]"),
+    LINE.replace("/b/claudemem-daemon", "/b/claudemem-daemon x"),
+    LINE.replace("/b/claudemem-daemon", "$(date)/claudemem-daemon"),
+    LINE.replace("/b/", ""),
+    LINE.replace("claude-code", "codex"),
+    LINE.replace("/dev/null", "/tmp/errors"),
+    curl_line("claude-code", {"HOME": "/h"}).replace("/dev/null", "/tmp/errors"),
+    curl_line("claude-code", {"HOME": "/h"}) + " and more",
+    curl_line("codex", {"HOME": "/h"}),
+    "/src/claudemem-daemon/tools/hook now",
+    "cat ~/notes/claudemem-daemon hooks.md",
+    "claudemem-daemon status",
+    "curl http://localhost/v1/hooks/other",
+    5,
+    None,
+]
+
+
+@pytest.mark.parametrize("command", THEIRS)
+def test_what_we_did_not_write_is_not_ours(command: object) -> None:
+    assert not is_ours(command, "claude-code")
+
+
+@pytest.mark.parametrize("platform", sorted(PLATFORMS))
+def test_what_every_release_wrote_is_ours(platform: str) -> None:
+    for program in ("/b/claudemem-daemon", "/a b/q'uo\"te/$HOME/claudemem-daemon", "/] && x/y"):
+        line = python_line(platform, program)
+        assert is_ours(line, platform)
+        # Until 0.1.0 Codex's had it too.
+        assert is_ours(line.replace(" 2>/dev/null", "").replace(" ||", " 2>/dev/null ||"), platform)
+    for home in ("/h", "/h h/'", "/h/" + "x" * 200):
+        line = curl_line(platform, {"HOME": home})
+        assert is_ours(line, platform)
+        assert is_ours(line.replace("curl -q ", "curl "), platform)
+
+
+@pytest.mark.parametrize("command", [one for one in THEIRS if isinstance(one, str)])
+def test_a_hook_of_the_users_own_stays_whatever_it_runs(home: Path, command: str) -> None:
+    """As the only thing in the file, at an event of ours, before, between and after."""
+    for name, known in PLATFORMS.items():
+        mine = command.replace("claude-code", name) if name != "codex" else command
+        entry = {"type": "command", known.command_key: mine}
+        groups = [entry] if known.shape == "flat" else [{"matcher": "startup", "hooks": [entry]}]
+        hooks = {known.events[0][0]: groups, "Stop": groups}
+        if name == "codex" and is_ours(command, name):
+            continue
+        before = json.dumps({**known.extra, "hooks": hooks}, indent=2)
+        environ = {"HOME": str(home)}
+        path = Path(target(known, environ, None))
+        path.parent.mkdir(parents=True)
+        path.write_text(before)
+        assert uninstall(name, environ).what == "nothing"
+        assert path.read_text() == before
+        install(name, environ, COMMANDS[name])
+        settings = json.loads(path.read_text())
+        assert settings["hooks"][known.events[0][0]][: len(groups)] == groups
+        assert settings["hooks"]["Stop"] == groups
+        Path(str(path) + BACKUP).unlink()
+        assert uninstall(name, environ).what == "removed"
+        assert json.loads(path.read_text()) == json.loads(before)
+
+
+def test_an_entry_of_ours_elsewhere_is_somebodys(tmp_path: Path) -> None:
+    """Under an event that we do not write, or with something beside it to run."""
+    environ = {"HOME": str(tmp_path)}
+    path = tmp_path / ".copilot" / "hooks" / "claudemem-daemon.json"
+    path.parent.mkdir(parents=True)
+    line = python_line("copilot-cli", "/b/claudemem-daemon")
+    ours = {"type": "command", "bash": line, "timeoutSec": 5}
+    theirs = {
+        "sessionStart": [{**ours, "powershell": "theirs.ps1"}],
+        "postToolUse": [ours],
+    }
+    path.write_text(json.dumps({"version": 1, "hooks": theirs}))
+    assert uninstall("copilot-cli", environ).theirs == (
+        ("sessionStart", line),
+        ("postToolUse", line),
+    )
+    install("copilot-cli", environ, line)
+    uninstall("copilot-cli", environ)
+    assert json.loads(path.read_text()) == {"version": 1, "hooks": theirs}
+
+
+def test_an_entry_that_the_user_made_two_of_is_updated_twice(tmp_path: Path) -> None:
+    """One for each matcher, as a person may want it."""
+    environ = {"HOME": str(tmp_path)}
+    path = tmp_path / ".claude" / "settings.json"
+    install("claude-code", environ, python_line("claude-code", "/old/claudemem-daemon"))
+    settings = json.loads(path.read_text())
+    (group,) = settings["hooks"]["SessionStart"]
+    settings["hooks"]["SessionStart"] = [{"matcher": m, **group} for m in ("startup", "resume")]
+    path.write_text(json.dumps(settings))
+    install("claude-code", environ, COMMAND)
+    made = json.loads(path.read_text())["hooks"]["SessionStart"]
+    assert [one["matcher"] for one in made] == ["startup", "resume"]
+    assert [one["hooks"][0]["command"] for one in made] == [COMMAND, COMMAND]
+
+
+def test_an_entry_written_by_hand_is_reported(home: Path) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    entry = {"type": "command", "command": "claudemem-daemon hook claude-code | tee /tmp/x.log"}
+    path.write_text(json.dumps({"hooks": {"SessionStart": [{"hooks": [entry]}]}}))
+    before = path.read_text()
+    said = f"SessionStart: {entry['command']}"
+    environ = clean_environ(home)
+    nothing = run_to_end(environ, "hooks", "uninstall", "claude-code").stdout
+    assert "no entry of ours there" in nothing
+    assert said in nothing
+    assert path.read_text() == before
+    assert said in run_to_end(environ, "hooks", "install", "claude-code").stdout
+    doctor = run_to_end(environ, "doctor").stdout
+    assert (
+        f"an entry at SessionStart asks us too and was not written by us: {entry['command']}"
+        in (doctor)
+    )
+    assert "claude-code: 3 entries" in doctor
+    assert said in run_to_end(environ, "hooks", "uninstall", "claude-code").stdout
+
+
+def test_a_file_that_was_there_before_stays_even_empty(tmp_path: Path) -> None:
+    """What else was in it has gone since; a link and what it leads to are the user's as well."""
+    environ = {"HOME": str(tmp_path)}
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"model": "x"}')
+    install("claude-code", environ, COMMAND)
+    settings = json.loads(path.read_text())
+    del settings["model"]
+    path.write_text(json.dumps(settings))
+    uninstall("claude-code", environ)
+    assert json.loads(path.read_text()) == {}
+    install("claude-code", environ, COMMAND)
+    Path(str(path) + BACKUP).unlink()
+    path.rename(tmp_path / "real.json")
+    path.symlink_to(tmp_path / "real.json")
+    uninstall("claude-code", environ)
+    assert path.is_symlink()
+    assert json.loads(path.read_text()) == {}
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_a_key_given_twice_is_refused(home: Path, verb: str) -> None:
+    """Written again, one of the two would be gone."""
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    once = json.dumps(merge.merged({}, PLATFORMS["claude-code"], COMMAND, "f"))
+    text = once[:-1] + ', "a": {"hooks": 1, "hooks": 2}}'
+    path.write_text(text)
+    done = run_to_end(clean_environ(home), "hooks", verb, "claude-code")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert f"{path} has 'hooks' twice" in done.stderr
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "loop"])
+def test_nothing_is_made_behind_a_link_to_nowhere(home: Path, what: str) -> None:
+    folder, nowhere = home / ".claude", home / "nowhere"
+    link = folder if what == "folder" else folder / "settings.json"
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(link if what == "loop" else nowhere / "x.json")
+    done = run_to_end(clean_environ(home), "hooks", "install", "claude-code")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert f"{link} is a link to" in done.stderr
+    assert not nowhere.exists()
+    assert link.is_symlink()
+    assert not (home / ".claude-mem").exists()
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o444])
+def test_a_write_protected_file_is_refused(home: Path, mode: int) -> None:
+    environ = clean_environ(home)
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    path.chmod(mode)
+    for verb in ("install", "uninstall"):
+        before = path.read_text()
+        done = run_to_end(environ, "hooks", verb, "claude-code")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert len(done.stderr.splitlines()) == 1
+        assert f"{path} is write-protected (mode {mode:04o}); nothing was changed" in done.stderr
+        assert path.read_text() == before
+        if verb == "install":
+            path.chmod(0o600)
+            assert run_to_end(environ, "hooks", verb, "claude-code").returncode == 0
+            path.chmod(mode)
+            # Nothing to change is nothing to refuse.
+            assert run_to_end(environ, "hooks", verb, "claude-code").returncode == 0
 
 
 def test_a_module_that_was_run_is_not_taken_for_the_launcher(tmp_path: Path) -> None:

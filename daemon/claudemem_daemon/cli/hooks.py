@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 import click
 
-from claudemem_daemon.cli.options import folder, path_text
+from claudemem_daemon.cli.options import folder, path_text, plain
 from claudemem_daemon.errors import InvalidRequest, NotFound
 from claudemem_daemon.hook import PLATFORMS as HOOK_PLATFORMS
 from claudemem_daemon.hook import main as hook_main
 from claudemem_daemon.hookfiles.commands import curl_line, launcher, python_line
-from claudemem_daemon.hookfiles.files import install, uninstall
+from claudemem_daemon.hookfiles.files import Change, install, uninstall
 from claudemem_daemon.hookfiles.merge import merged
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.hookfiles.twice import double_injection
@@ -63,6 +63,7 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
             click.echo(f"  as it was: {path_text(change.backup)}")
         if PLATFORMS[platform].note:
             click.echo(f"  {PLATFORMS[platform].note}")
+    _name_theirs(change)
     twice = double_injection(os.environ, _claude_mem_settings())
     if twice is not None and platform == "claude-code":
         click.echo(f"! {twice}")
@@ -81,6 +82,7 @@ def uninstall_command(platform: str, user: bool, project: bool) -> None:
     change = uninstall(platform, os.environ, _checkout(user, project))
     said = "no entry of ours there" if change.what == "nothing" else "our entries are out"
     click.echo(f"{path_text(change.path)}: {said}")
+    _name_theirs(change)
 
 
 @hooks_command.command("print")
@@ -108,6 +110,12 @@ def _has_a_file(platform: str) -> None:
             f"{platform} is for programs of your own, whose settings file we do not know: put the"
             f" line of `claudemem-daemon hooks print {platform}` there by hand"
         )
+
+
+def _name_theirs(change: Change) -> None:
+    """Entries that ask us and that we did not write are somebody's own, and left alone."""
+    for event, command in change.theirs:
+        click.echo(f"! left alone, not written by us: {event}: {plain(command, 200)}")
 
 
 def _line(platform: str, curl: bool) -> str:

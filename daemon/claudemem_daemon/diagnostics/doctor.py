@@ -252,7 +252,17 @@ def _related(told: _Told) -> Iterator[Check]:
 def _hooks(environ: Mapping[str, str], told: _Told) -> Iterator[Check]:
     found = False
     for name, known in PLATFORMS.items():
-        commands = installed(known, environ, None)
+        there = installed(known, environ, None)
+        commands = there.ours
+        for event, command in there.theirs:
+            yield Check(
+                "hooks",
+                "warning",
+                f"{name}: an entry at {event} asks us too and was not written by us:"
+                f" {command[:200]}",
+                "keep one of the two, or context may come twice" if commands else "",
+            )
+        found = found or bool(there.theirs)
         if not commands:
             continue
         found = True
@@ -260,6 +270,9 @@ def _hooks(environ: Mapping[str, str], told: _Told) -> Iterator[Check]:
         if gone:
             message = f"{name}: the program in its entries is gone ({gone[0][:120]})"
             yield Check("hooks", "warning", message, f"claudemem-daemon hooks install {name}")
+        elif len(commands) > len(known.events):
+            message = f"{name}: {len(commands)} entries of ours for {len(known.events)} events"
+            yield Check("hooks", "warning", message, "keep one an event, or context comes twice")
         elif len(commands) < len(known.events):
             message = f"{name}: {len(commands)} of {len(known.events)} entries are there"
             yield Check("hooks", "warning", message, f"claudemem-daemon hooks install {name}")

@@ -12,10 +12,20 @@ from typing import Final
 from claudemem_daemon import hook
 
 MARK: Final = "claudemem-daemon"
-"""In every command of ours; how an entry is known again, whatever version wrote it."""
+"""The program's name; the end of every curl line of ours."""
 
+_PYTHON: Final = (
+    r"\[ -x (?P<word>.+) \] && (?P=word) hook (?P<platform>[a-z-]+)( 2>/dev/null)? \|\| true"
+)
+_CURL: Final = (
+    r"curl( -q)? -sf --max-time [0-9]+ --unix-socket (?P<word>.+) --data-binary @-"
+    rf" http://localhost/v1/hooks/(?P<platform>[a-z-]+) 2>/dev/null \|\| true # {MARK}"
+)
+_LINES: Final = tuple(re.compile(line, re.DOTALL) for line in (_PYTHON, _CURL))
+"""All that `hooks install` ever wrote, in this version and those before; a line that is changed
+below leaves its old form here."""
 
-_OURS: Final = re.compile(rf"{MARK}['\"]* hook [a-z]|/v1/hooks/[a-z].*{MARK}", re.DOTALL)
+_RUNS_US: Final = re.compile(rf"\b{MARK}['\"]* hook [a-z]|/v1/hooks/[a-z]", re.DOTALL)
 
 
 def launcher(environ: Mapping[str, str], argv0: str) -> str:
@@ -52,6 +62,27 @@ def curl_line(platform: str, environ: Mapping[str, str]) -> str:
     )
 
 
-def is_ours(command: object) -> bool:
-    """Whether an entry's command was written by `hooks install`, in this version or another."""
-    return isinstance(command, str) and _OURS.search(command) is not None
+def is_ours(command: object, platform: str) -> bool:
+    """Whether `hooks install PLATFORM` wrote exactly this, in this version or another. Whatever
+    somebody wrote around it or in its manner is theirs."""
+    if not isinstance(command, str):
+        return False
+    for line in _LINES:
+        found = line.fullmatch(command)
+        if found is not None:
+            return found["platform"] == platform and _is_one_path(found["word"])
+    return False
+
+
+def runs_us(command: object) -> bool:
+    """Whether a command asks us for context, whoever wrote it; for a word to the user alone."""
+    return isinstance(command, str) and _RUNS_US.search(command) is not None
+
+
+def _is_one_path(word: str) -> bool:
+    """An absolute path as `python_line` and `curl_line` quote it."""
+    try:
+        words = shlex.split(word)
+    except ValueError:
+        return False
+    return len(words) == 1 and os.path.isabs(words[0]) and shlex.quote(words[0]) == word

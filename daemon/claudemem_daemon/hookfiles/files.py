@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any, Literal
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
+from claudemem_daemon.hookfiles.commands import MARK, python_line
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
 from claudemem_daemon.hookfiles.splice import splice
 
@@ -21,11 +23,13 @@ BACKUP = ".before-claudemem-daemon"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What was done to `path`; `backup` is the copy of what was there before, if one was made."""
+    """What was done to `path`; `backup` is the copy of what was there before, if one was made, and
+    `theirs` are event and command of entries that somebody else wrote and that ask us too."""
 
     path: str
     what: Literal["written", "unchanged", "removed", "nothing"]
     backup: str | None = None
+    theirs: tuple[tuple[str, str], ...] = ()
 
 
 def install(
@@ -34,69 +38,121 @@ def install(
     """Put our entries in. Everything else in the file stays, also its indentation, its mode and
     that it is a symbolic link; what was there is kept once as a backup.
 
-    Raises `SettingsError` for a file that is no JSON object.
+    Raises `SettingsError` for a file that is no JSON object or may not be written.
     """
     known = PLATFORMS[platform]
     path = target(known, environ, project)
     text = _read(path)
     settings = _parse(path, text)
     fresh = merge.merged(settings, known, command, path)
+    theirs = tuple(merge.their_commands(settings, known))
     if fresh == settings:
-        return Change(path, "unchanged")
+        return Change(path, "unchanged", theirs=theirs)
+    _may_change(path)
     backup = None
     if text is not None and not merge.has_ours(settings, known):
         backup = path + BACKUP
         _write(backup, text, environ, like=path)
     _write(path, _dump(fresh, text), environ, like=path)
-    return Change(path, "written", backup)
+    return Change(path, "written", backup, theirs)
 
 
 def uninstall(platform: str, environ: Mapping[str, str], project: str | None = None) -> Change:
     """Take our entries out. Where nothing else changed since `install`, the file becomes byte for
-    byte what it was, or goes if we had made it, and so do its folders."""
+    byte what it was, or goes if we had made it, and so do its folders. A link is nothing that we
+    make, nor is a file of which there is a backup.
+
+    Raises `SettingsError` as `install` does.
+    """
     known = PLATFORMS[platform]
     path = target(known, environ, project)
     text = _read(path)
     if text is None:
         return Change(path, "nothing")
     settings = _parse(path, text)
-    if not merge.has_ours(settings, known):
-        return Change(path, "nothing")
     fresh = merge.without(settings, known)
+    theirs = tuple(merge.their_commands(settings, known))
+    if fresh == settings:
+        return Change(path, "nothing", theirs=theirs)
+    _may_change(path)
     saved = _read(path + BACKUP)
     if saved is not None and _nothing_else(path, saved, fresh, known):
         _write(path, saved, environ, like=path)
-    elif fresh == dict(known.extra) or not fresh:
-        os.unlink(os.path.realpath(path))
+    elif fresh in ({}, dict(known.extra)) and saved is None and not os.path.islink(path):
+        os.unlink(path)
     else:
         _write(path, _dump(fresh, text), environ, like=path)
     with suppress(FileNotFoundError):
         os.unlink(path + BACKUP)
     folders.unmake(os.path.dirname(os.path.realpath(path)), environ)
-    return Change(path, "removed")
+    return Change(path, "removed", theirs=theirs)
 
 
-def installed(platform: Platform, environ: Mapping[str, str], project: str | None) -> list[str]:
-    """The commands of our entries in the file, for `doctor`; none where it cannot be read."""
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """`ours`: the commands of our entries. `theirs`: as in `Change`."""
+
+    ours: tuple[str, ...] = ()
+    theirs: tuple[tuple[str, str], ...] = ()
+
+
+def installed(platform: Platform, environ: Mapping[str, str], project: str | None) -> Installed:
+    """What is in the file, for `doctor`; nothing where it cannot be read."""
     path = target(platform, environ, project)
     try:
         settings = _parse(path, _read(path))
     except SettingsError:
-        return []
-    return merge.our_commands(settings, platform)
+        return Installed()
+    return Installed(
+        tuple(merge.our_commands(settings, platform)),
+        tuple(merge.their_commands(settings, platform)),
+    )
 
 
 def _nothing_else(path: str, saved: str, fresh: dict[str, Any], known: Platform) -> bool:
     """Whether `fresh` is what the saved file becomes by our coming and going alone."""
     try:
         settings = _parse(path, saved)
-        return merge.without(merge.merged(settings, known, merge.ANY, path), known) == fresh
+        command = python_line(known.name, "/" + MARK)
+        return merge.without(merge.merged(settings, known, command, path), known) == fresh
     except SettingsError:
         return False
 
 
+def _may_change(path: str) -> None:
+    """A file whose owner may not write it was made so by somebody who means it, or by a program
+    that makes it anew; the folder would let us replace it all the same.
+
+    Raises `SettingsError`.
+    """
+    with suppress(FileNotFoundError):
+        mode = os.stat(path).st_mode
+        if not mode & stat.S_IWUSR or not os.access(path, os.W_OK):
+            raise SettingsError(
+                f"{path} is write-protected (mode {stat.S_IMODE(mode):04o}); nothing was changed:"
+                " `chmod u+w` it first, or change what makes it"
+            )
+
+
+def _no_dangling_link(path: str) -> None:
+    """What a link points to is its owner's to make: a disk that is not mounted, a checkout of
+    dotfiles that is not there yet.
+
+    Raises `SettingsError`.
+    """
+    at = path
+    while not os.path.lexists(at):
+        at = os.path.dirname(at)
+    if not os.path.exists(at):
+        raise SettingsError(
+            f"{at} is a link to {os.path.realpath(at)}, where nothing is; nothing was changed:"
+            " make that first, or remove the link"
+        )
+
+
 def _read(path: str) -> str | None:
     try:
+        _no_dangling_link(path)
         if os.path.exists(path) and not os.path.isfile(path):
             raise SettingsError(f"{path} is not a regular file; move it away, nothing was changed")
         with open(path, encoding="utf-8", newline="") as file:
@@ -112,7 +168,14 @@ def _parse(path: str, text: str | None) -> dict[str, Any]:
     if text is None or not text.strip():
         return {}
     try:
-        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_json)
+        value = json.loads(
+            text.removeprefix("\ufeff"), parse_constant=_no_json, object_pairs_hook=_once
+        )
+    except _TwiceError as error:
+        raise SettingsError(
+            f"{path} has {str(error)[:80]!r} twice in one object, of which only one could stay;"
+            " mend it first, nothing was changed"
+        ) from None
     except json.JSONDecodeError as error:
         raise SettingsError(
             f"{path} is no JSON (line {error.lineno} column {error.colno}: {error.msg});"
@@ -124,6 +187,19 @@ def _parse(path: str, text: str | None) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise SettingsError(f"{path} is no JSON object; mend it first, nothing was changed")
+    return value
+
+
+class _TwiceError(Exception):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for name, one in pairs:
+        if name in value:
+            raise _TwiceError(name)
+        value[name] = one
     return value
 
 

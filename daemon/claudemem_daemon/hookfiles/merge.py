@@ -6,16 +6,16 @@ import copy
 from typing import Any
 
 from claudemem_daemon.errors import SettingsError
-from claudemem_daemon.hookfiles.commands import MARK, is_ours
+from claudemem_daemon.hookfiles.commands import is_ours, runs_us
 from claudemem_daemon.hookfiles.platforms import Platform
 
-ANY = f"{MARK} hook any"
-"""A command of ours, for working out what merging changes."""
+_RUN = ("command", "bash", "powershell", "exec", "args")
+"""What an entry may start."""
 
 
 def merged(settings: dict[str, Any], platform: Platform, command: str, path: str) -> dict[str, Any]:
-    """The settings with one entry of ours at each event, everything else as it was. An entry of an
-    older version is updated where it stands.
+    """The settings with an entry of ours at each event, everything else as it was. One of an older
+    version is updated where it stands, and so are all of several that somebody made of one.
 
     Raises `SettingsError` when `hooks` in `path` has a shape that we would break.
     """
@@ -30,16 +30,16 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
                 f"{path}: hooks.{event} is no list; mend it first, nothing was changed"
             )
         entry = _entry(platform, command)
-        ours = [one for one in _entries(groups, platform) if is_ours(_command(one))]
-        if ours:
+        ours = _ours(groups, platform)
+        for one in ours:
             # Only what we wrote; a status line that somebody put beside it stays.
             for name in ("command", "bash", "timeout", "timeoutSec"):
                 if name not in entry:
-                    ours[0].pop(name, None)
-            ours[0].update(entry)
-            for extra in ours[1:]:
-                _drop(groups, extra)
-        elif platform.shape == "flat":
+                    one.pop(name, None)
+            one.update(entry)
+        if ours:
+            continue
+        if platform.shape == "flat":
             groups.append(entry)
         else:
             group = {} if matcher is None else {"matcher": matcher}
@@ -48,16 +48,17 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
 
 
 def without(settings: dict[str, Any], platform: Platform) -> dict[str, Any]:
-    """The settings without any entry of ours; lists and objects that only held those go too."""
+    """The settings without any entry of ours; lists and objects that only held those go too. Looked
+    for where `merged` puts them and nowhere else."""
     fresh = copy.deepcopy(settings)
     hooks = fresh.get("hooks")
     if not isinstance(hooks, dict):
         return fresh
-    for event in list(hooks):
-        groups = hooks[event]
+    for event, _ in platform.events:
+        groups = hooks.get(event)
         if not isinstance(groups, list):
             continue
-        ours = [one for one in _entries(groups, platform) if is_ours(_command(one))]
+        ours = _ours(groups, platform)
         for entry in ours:
             _drop(groups, entry)
         if ours and not groups:
@@ -72,16 +73,31 @@ def has_ours(settings: dict[str, Any], platform: Platform) -> bool:
 
 
 def our_commands(settings: dict[str, Any], platform: Platform) -> list[str]:
-    """The command of each entry of ours, in the order of the file."""
+    """The command of each entry of ours, in the order in which the events are written."""
     hooks = settings.get("hooks")
-    groups = (
-        [one for one in hooks.values() if isinstance(one, list)] if isinstance(hooks, dict) else []
-    )
+    groups = [hooks.get(event) for event, _ in platform.events] if isinstance(hooks, dict) else []
     return [
-        str(_command(entry))
-        for group in groups
-        for entry in _entries(group, platform)
-        if is_ours(_command(entry))
+        str(entry.get("command") or entry.get("bash"))
+        for one in groups
+        if isinstance(one, list)
+        for entry in _ours(one, platform)
+    ]
+
+
+def their_commands(settings: dict[str, Any], platform: Platform) -> list[tuple[str, str]]:
+    """Event and command of each entry that asks us for context and is not of our making."""
+    hooks = settings.get("hooks")
+    if not isinstance(hooks, dict):
+        return []
+    written = {event for event, _ in platform.events}
+    return [
+        (str(event), command)
+        for event, groups in hooks.items()
+        if isinstance(groups, list)
+        for entry in _entries(groups, platform)
+        if not (event in written and _is_ours(entry, platform))
+        for command in (entry.get("command"), entry.get("bash"))
+        if isinstance(command, str) and runs_us(command)
     ]
 
 
@@ -112,8 +128,14 @@ def _entries(groups: list[Any], platform: Platform) -> list[dict[str, Any]]:
     ]
 
 
-def _command(entry: dict[str, Any]) -> object:
-    return entry.get("command") or entry.get("bash")
+def _ours(groups: list[Any], platform: Platform) -> list[dict[str, Any]]:
+    return [one for one in _entries(groups, platform) if _is_ours(one, platform)]
+
+
+def _is_ours(entry: dict[str, Any], platform: Platform) -> bool:
+    """An entry that starts one thing, and that is a line of ours."""
+    runs = [entry[name] for name in _RUN if name in entry]
+    return len(runs) == 1 and is_ours(runs[0], platform.name)
 
 
 def _drop(groups: list[Any], entry: dict[str, Any]) -> None:
