@@ -45,6 +45,9 @@ SUN_PATH_MAX = 103
 """Bytes; macOS has room for 104 with the closing NUL, Linux for 108. One limit for both."""
 
 DEFAULT_TIMEOUT_MS = 1500
+MOST_WAIT_MS = 4500
+"""Whatever the setting says: after 5 s, as `hooks install` writes it, an assistant gives up on its
+own and complains. `raw` has no assistant that we know of."""
 MAX_STDIN = 32 << 20
 SMALL_STDIN = 64 << 10
 MAX_ANSWER = 8 << 20
@@ -69,6 +72,24 @@ FORWARDED = (
 TIMEOUT = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 DATA_DIR = "CLAUDE_MEM_DATA_DIR"
 PROMPT_CONTEXT = "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT"
+HERE = "PWD"
+"""Sent as if it were a variable: where we run, whatever the variable of that name says."""
+
+HELP = """\
+Usage: claudemem-daemon hook PLATFORM
+
+  Answer one hook: its JSON on standard input, the assistant's JSON (or nothing)
+  on standard output.
+
+  PLATFORM is one of {platforms}.
+
+  Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log
+  in the state folder; `status` and `doctor` read it. To have an assistant call
+  it: claudemem-daemon hooks install PLATFORM
+
+Options:
+  -h, --help  Show this message and exit.
+"""
 
 
 def home_dir(environ: Mapping[str, str]) -> str:
@@ -129,6 +150,9 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     try:
         environ = os.environ
+        if "--help" in argv or "-h" in argv:
+            os.write(1, HELP.format(platforms=", ".join(PLATFORMS)).encode())
+            return 0
         if len(argv) != 1 or argv[0] not in PLATFORMS:
             _refuse_platform(argv, environ)
             return 0
@@ -159,7 +183,7 @@ def _serve(platform: str, environ: Mapping[str, str], started: float) -> None:
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
     # Twice: looking up how long we may take can take long itself.
     _signal.setitimer(_signal.ITIMER_REAL, timeout)
-    timeout = _timeout_ms(environ) / 1000
+    timeout = _wait_ms(platform, environ) / 1000
     until = started + timeout
     _signal.setitimer(_signal.ITIMER_REAL, max(0.001, until - time.monotonic()))
     try:
@@ -237,6 +261,9 @@ def _ask(platform: str, body: bytes, environ: Mapping[str, str]) -> bytes:
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
     ]
+    here = _here(environ)
+    if here:
+        head.append(f"Claudemem-Env: {HERE}={_quote(here)}")
     size = 0
     for name, value in environ.items():
         if (name.startswith("CLAUDE_MEM_") and name.isidentifier()) or name in FORWARDED:
@@ -347,7 +374,8 @@ def _in_process(
         try:
             from claudemem_daemon.server.hooks.fallback import answer_in_process
 
-            result.append(answer_in_process(platform, body, dict(environ), until - 0.05))
+            known = {**environ, HERE: _here(environ)}
+            result.append(answer_in_process(platform, body, known, until - 0.05))
         except BaseException as error:  # noqa: BLE001 - a hook never fails
             _log(environ, platform, "internal", f"in process: {type(error).__name__}")
         finally:
@@ -424,6 +452,21 @@ def _expand(path: str, environ: Mapping[str, str]) -> str:
     if path == "~" or path.startswith("~/"):
         return home_dir(environ) + path[1:]
     return path
+
+
+def _here(environ: Mapping[str, str]) -> str:
+    """The folder we run in, by the name the shell has for it; empty where it is gone."""
+    try:
+        real = os.getcwd()
+        named = environ.get(HERE, "")
+        return named if named.startswith("/") and os.path.samefile(named, real) else real
+    except OSError:
+        return ""
+
+
+def _wait_ms(platform: str, environ: Mapping[str, str]) -> int:
+    wanted = _timeout_ms(environ)
+    return wanted if platform == "raw" else min(wanted, MOST_WAIT_MS)
 
 
 def _timeout_ms(environ: Mapping[str, str]) -> int:

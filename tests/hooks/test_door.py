@@ -19,6 +19,8 @@ import pytest
 import claudemem_daemon
 from claudemem_daemon import hook
 from claudemem_daemon.api import open_corridor
+from claudemem_daemon.hookfiles.commands import python_line
+from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.question import Question
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command
@@ -157,7 +159,7 @@ def test_any_input_exits_0_and_prints_nothing_odd(tmp_path: Path, call: bytes) -
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-@pytest.mark.parametrize("arguments", [("nobody",), ("--help",), ("claude-code", "x")])
+@pytest.mark.parametrize("arguments", [("nobody",), ("--halp",), ("claude-code", "x")])
 def test_a_wrong_call_exits_0_and_says_so(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = run_hook(tmp_path, CALL, *arguments)
     assert done.returncode == 0
@@ -555,6 +557,41 @@ def test_door_and_daemon_read_the_same_deadline(
         asked = Question(cwd="/", env=environ)
         assert corridor.configuration.snapshot(asked).timeout_ms == expected
     assert hook._timeout_ms(seen) == expected
+
+
+def test_the_hook_gives_up_before_its_assistant_does(tmp_path: Path) -> None:
+    """Whatever deadline was set for answers; an assistant that gives up says so to its user."""
+    for known in PLATFORMS.values():
+        allowed = known.timeout * (1 if known.name == "gemini-cli" else 1000)
+        assert allowed > hook.MOST_WAIT_MS
+    with server(tmp_path, lambda connection: None):
+        done = run_hook(tmp_path, CLAUDE_MEM_DAEMON_TIMEOUT_MS="99999999")
+    assert (done.returncode, done.stdout) == (0, b"")
+    (line,) = (tmp_path / ".claude-mem" / "daemon" / "hook.log").read_text().splitlines()
+    assert line.split("\t")[2:] == ["deadline", f"{hook.MOST_WAIT_MS / 1000:g} s"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["claude-code", "--help"]])
+def test_help_is_an_answer(tmp_path: Path, arguments: list[str]) -> None:
+    done = run_hook(tmp_path, b"", *arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"Usage: claudemem-daemon hook PLATFORM\n")
+    assert all(name.encode() in done.stdout for name in hook.PLATFORMS)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("before", ["exec </tmp", "ulimit -n 4", "exec <&-", "exec >&-"])
+def test_where_python_itself_cannot_start_the_installed_line_holds(
+    tmp_path: Path, before: str
+) -> None:
+    line = python_line("claude-code", command()[0])
+    done = subprocess.run(
+        ["sh", "-c", f"{before}; {line}"],
+        env=clean_environ(tmp_path),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_a_moved_data_dir_is_followed_for_the_deadline(tmp_path: Path) -> None:

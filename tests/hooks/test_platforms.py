@@ -324,6 +324,60 @@ def test_the_folder_asked_for_is_never_our_own(world: World) -> None:
         assert hook(world, "claude-code", {**event, **odd}) == ""
 
 
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize(
+    ("platform", "fields"),
+    [
+        ("claude-code", {"hook_event_name": "SessionStart"}),
+        ("codex", {"hook_event_name": "SessionStart", "cwd": None}),
+        ("gemini-cli", {"hook_event_name": "SessionStart", "cwd": ""}),
+        ("copilot-cli", {"sessionId": "s", "timestamp": 1, "source": "new"}),
+        ("raw", {}),
+    ],
+)
+def test_a_call_without_a_folder_is_about_where_the_hook_runs(
+    world: World, platform: str, fields: dict[str, Any], running: bool
+) -> None:
+    """With a daemon, which runs elsewhere, and without one. A name the shell is wrong about does
+    not count, one that is a link to the place does."""
+    link = world.root / "link"
+    link.symlink_to(world.root / "app-a")
+    world.row("link", title="of the link's name")
+    if not running:
+        assert world.daemon.stop() == 0
+
+    def printed(cwd: Path, **env: str) -> str:
+        done = subprocess.run(
+            [*command(), "hook", platform],
+            input=json.dumps(fields),
+            env=clean_environ(world.home, CLAUDE_MEM_DAEMON_TIMEOUT_MS="60000", **env),
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=cwd,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    assert "of main" in printed(world.root / "app-a", PWD=str(world.home))
+    assert "of the link's name" in printed(world.root / "app-a", PWD=str(link))
+    # A guess that finds nothing is not worth a word.
+    assert printed(world.home).strip() in ("", "{}")
+
+
+def test_a_hook_of_cursors_runs_in_a_folder_of_its_own(world: World) -> None:
+    done = subprocess.run(
+        [*command(), "hook", "cursor"],
+        input=json.dumps({"hook_event_name": "sessionStart", "conversation_id": "c", "cwd": ""}),
+        env=clean_environ(world.home),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=world.root / "app",
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_an_excluded_project_gets_nothing(world: World) -> None:
     world.settings({"CLAUDE_MEM_EXCLUDED_PROJECTS": "app"})
     assert start(world) == ""

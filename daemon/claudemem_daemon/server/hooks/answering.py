@@ -9,7 +9,7 @@ from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.corridor import Answer, Corridor
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import NotFound
-from claudemem_daemon.hook import PLATFORMS
+from claudemem_daemon.hook import HERE, PLATFORMS
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.server.hooks.callers import parse, read_call
@@ -43,7 +43,7 @@ def answer(
     cwd = _where(call, corridor)
     question = Question(
         cwd=cwd,
-        env=env,
+        env={name: value for name, value in env.items() if name != HERE},
         session_id=call.session_id,
         transcript_path=call.transcript_path,
     )
@@ -143,6 +143,10 @@ def _told(
     deadline: Deadline,
     what: str,
 ) -> HookAnswer:
+    if call.guessed and not (rows.selection.observations or rows.selection.summaries):
+        # That nothing is known of a folder nobody named is not worth a word.
+        return HookAnswer(nothing(call.caller), "no cwd", call.event, rows.way.question.cwd)
+
     def render(cap: int | None, unit: Unit) -> str:
         return corridor.render(rows, cap=cap, unit=unit, deadline=deadline).text
 

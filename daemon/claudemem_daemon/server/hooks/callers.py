@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from claudemem_daemon.hook import HERE
 from claudemem_daemon.server.hooks.model import HookCall, Kind
 
 Fields = Mapping[str, Any]
@@ -40,6 +41,9 @@ TAKES: Final[Mapping[str, frozenset[str]]] = {
     "raw": frozenset(KINDS),
 }  # fmt: skip
 """The events at which an assistant takes context; at all others it gets nothing."""
+
+_RUN_WHERE_THEY_ARE: Final = frozenset(TAKES) - {"cursor"}
+"""Who runs a hook in the session's folder; Cursor runs the user's own in `~/.cursor`."""
 
 
 def parse(body: bytes) -> Fields | None:
@@ -76,13 +80,16 @@ def read_call(entry: str, fields: Fields, env: Mapping[str, str], home: str) -> 
     event = _event(caller, fields)
     kind = KINDS.get(event) if event in TAKES.get(caller, ()) else None
     prompt = _text(fields, "prompt") or ""
+    named = _cwd(caller, fields, env)
+    guessed = named in (None, "") and caller in _RUN_WHERE_THEY_ARE
     return HookCall(
         caller=caller,
         event=event,
         kind=kind,
         session_id=_name(_session(caller, fields)),
         agent_id=_name(_text(fields, "agent_id", "agentId")),
-        cwd=_folder(_cwd(caller, fields, env), home),
+        cwd=_folder(env.get(HERE) if guessed else named, home),
+        guessed=guessed,
         project_dir=_folder(_project_dir(caller, env), home),
         transcript_path=_folder(_text(fields, "transcript_path", "transcriptPath"), home),
         occasion=_name(_text(fields, "generation_id", "prompt_id", "turn_id"))

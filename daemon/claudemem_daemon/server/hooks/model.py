@@ -15,6 +15,7 @@ class HookCall:
     caller   who really called: an entry of one assistant may be run by another
     event    the event's name as the caller spells it; kind: what it is for us, None for one that
              cannot take context
+    guessed  whether the caller named no folder, and `cwd` is where its hook ran
     occasion what tells one prompt of a session from the next, for entries that fire twice
     """
 
@@ -24,6 +25,7 @@ class HookCall:
     session_id: str | None
     agent_id: str | None
     cwd: str | None
+    guessed: bool
     project_dir: str | None
     transcript_path: str | None
     occasion: str
