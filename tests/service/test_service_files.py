@@ -108,7 +108,29 @@ def test_no_bus_is_explained_and_the_files_stay(tmp_path: Path, present: bool) -
     gone = ours(tmp_path, "service", "uninstall", PATH=str(tools))
     assert gone.returncode == 0
     assert gone.stdout.count("removed") == 2
+    assert "files are in place" not in gone.stdout
+    assert "The files are gone" in gone.stdout
+    assert "claudemem-daemon stop" in gone.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["tools"]
+
+
+def test_what_was_enabled_is_disabled_without_a_bus(tmp_path: Path) -> None:
+    """The links that a manager made, which is not to be reached any more; others' stay."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    fake(tools, "systemctl", "exit 0")
+    assert ours(tmp_path, "service", "install", PATH=str(tools)).returncode == 0
+    units = tmp_path / ".config" / "systemd" / "user"
+    for target, unit in (("default", SERVICE), ("sockets", SOCKET), ("sockets", "theirs.socket")):
+        (units / f"{target}.target.wants").mkdir(exist_ok=True)
+        (units / f"{target}.target.wants" / unit).symlink_to(units / unit)
+    fake(tools, "systemctl", 'echo "Failed to connect to bus: No medium found" >&2; exit 1')
+    assert ours(tmp_path, "service", "uninstall", PATH=str(tools)).returncode == 0
+    left = [path.relative_to(units) for path in sorted(units.rglob("*"))]
+    assert [str(path) for path in left] == [
+        "sockets.target.wants",
+        "sockets.target.wants/theirs.socket",
+    ]
 
 
 @pytest.mark.parametrize(("answer", "told"), [("no", True), ("yes", False), (None, True)])

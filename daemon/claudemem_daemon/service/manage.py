@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape as glob_escape
+from glob import glob
 from typing import Literal
 
 from claudemem_daemon import folders
@@ -72,11 +74,13 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
             os.unlink(path)
         say(f"removed    {path}")
     for folder in dict.fromkeys(map(os.path.dirname, there)):
+        if trouble is not None and plan.manager == "systemd":
+            _disable(folder)
         folders.unmake(folder, environ)
     for command in rest:
         _run(command, environ)
     if trouble is not None:
-        say(f"! {_explained(trouble, plan)}")
+        say(f"! {_left_behind(trouble)}")
 
 
 def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
@@ -196,6 +200,29 @@ def _explained(trouble: Trouble, plan: ServicePlan) -> str:
         else f"`{command}` cannot reach {manager} ({trouble.words}): log in at the screen, or run"
         f" `claudemem-daemon run` by hand"
     )
+
+
+def _left_behind(trouble: Trouble) -> str:
+    """What an uninstall could not do, after the files are gone."""
+    command = " ".join(trouble.command)
+    if not trouble.unreachable:
+        return f"`{command}` failed: {trouble.words}"
+    return (
+        f"`{command}` cannot reach the user's service manager ({trouble.words}). The files are gone;"
+        " a manager that still has them in memory forgets them at the next login, and a daemon that"
+        " is running ends with `claudemem-daemon stop`"
+    )
+
+
+def _disable(folder: str) -> None:
+    """What `systemctl disable` does on disk: it takes the links away by which targets want us."""
+    for wanted in glob(os.path.join(glob_escape(folder), "*.wants")):
+        for unit in (SOCKET, SERVICE):
+            link = os.path.join(wanted, unit)
+            if os.path.islink(link):
+                os.unlink(link)
+                with suppress(OSError):
+                    os.rmdir(wanted)
 
 
 def _program(there: tuple[str, ...]) -> str | None:
