@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from claudemem_daemon.cli.main import COMMANDS
@@ -145,13 +148,44 @@ def test_a_context_too_small_for_words_is_told_elsewhere(world: World) -> None:
         assert world.query(world.root / "app")["warnings"] == []
 
 
+def in_terminal(world: World, *arguments: str, **env: str) -> str:
+    """What the command writes to a terminal."""
+    ours_end, its_end = pty.openpty()
+    process = subprocess.Popen(
+        [*command(), *arguments],
+        env=clean_environ(world.home, **env),
+        cwd=world.root / "app",
+        stdin=subprocess.DEVNULL,
+        stdout=its_end,
+    )
+    os.close(its_end)
+    data = b""
+    # At the end Linux has an I/O error for it.
+    with open(ours_end, "rb", buffering=0) as file, contextlib.suppress(OSError):
+        while chunk := file.read(65536):
+            data += chunk
+    assert process.wait(60) == 0
+    return data.decode().replace("\r\n", "\n")
+
+
 def test_human_context_has_colours_and_no_escape_of_a_row(world: World) -> None:
     world.row("app", title="red \x1b[31malarm\x1b[0m \x9b2J")
-    text = ours(world, "context", "--human").stdout
+    text = in_terminal(world, "context", "--human", TERM="xterm")
     assert "\x1b[1" in text
     assert "\x1b[31m" not in text
     assert "\x9b" not in text
-    assert not ANSI.search(ours(world, "context").stdout)
+    assert not ANSI.search(in_terminal(world, "context", TERM="xterm"))
+
+
+def test_colours_are_for_terminals_that_take_them_alone(world: World) -> None:
+    """Over HTTP they come to whoever asks for them."""
+    coloured = in_terminal(world, "context", "--human", TERM="xterm", NO_COLOR="")
+    bare = ours(world, "context", "--human", TERM="xterm").stdout
+    assert click.unstyle(coloured) == bare != coloured
+    assert in_terminal(world, "context", "--human", TERM="xterm", NO_COLOR="1") == bare
+    assert in_terminal(world, "context", "--human", TERM="dumb") == bare
+    assert in_terminal(world, "context", "--human") == bare
+    assert world.context(world.root / "app", colors="true") == coloured.rstrip("\n")
 
 
 @pytest.mark.parametrize("off", ["limit", "excluded"])
@@ -508,18 +542,42 @@ def test_doctor_names_the_store_to_allow(world: World) -> None:
     assert f"fix: claudemem-daemon allow {own}\n" in ours(world, "doctor").stdout
 
 
-def test_a_closed_reader_is_no_error(world: World) -> None:
-    for number in range(200):
-        world.row("app", title=f"row {number} " + "x" * 80)
-    done = subprocess.run(
-        ["sh", "-c", f"{command()[0]} query --limit 200 | head -1"],
-        env=clean_environ(world.home),
-        cwd=world.root / "app",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["query", "--json"], ["explain"], ["worktrees"], ["config"], ["status"], ["--help"], ["x"],
+     ["query", "--cwd", "/", "--projects", "app"]],
+)  # fmt: skip
+def test_a_reader_that_left_ends_it_as_it_ends_git(
+    world: World, arguments: list[str], stream: str
+) -> None:
+    """By SIGPIPE, without a word, whichever stream the pipe is."""
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "x"})
+
+    def closed(program: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+        end, pipe = os.pipe()
+        os.close(end)
+        try:
+            return subprocess.run(
+                [program, *words],
+                stdout=pipe if stream == "stdout" else subprocess.PIPE,
+                stderr=pipe if stream == "stderr" else subprocess.PIPE,
+                env=clean_environ(world.home),
+                cwd=world.root / "app",
+                check=False,
+            )
+        finally:
+            os.close(pipe)
+
+    done = closed(command()[0], *arguments)
+    said = done.stderr if stream == "stdout" else done.stdout
+    open_end = ours(world, *arguments)
+    if not (open_end.stdout if stream == "stdout" else open_end.stderr):
+        # Nothing was to be written there.
+        assert done.returncode == open_end.returncode
+        return
+    assert (done.returncode, b"Traceback" in (said or b"")) == (-signal.SIGPIPE, False)
+    assert closed("git", "--help").returncode == (-signal.SIGPIPE if stream == "stdout" else 0)
 
 
 def test_the_manual_names_every_command_and_completion_works(world: World) -> None:

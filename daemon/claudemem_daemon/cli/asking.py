@@ -13,6 +13,7 @@ import click
 
 from claudemem_daemon.api import open_corridor
 from claudemem_daemon.cli.options import (
+    colours,
     make_question,
     path_text,
     plain,
@@ -33,7 +34,9 @@ T = TypeVar("T")
 @question_options
 @click.option("--full", is_flag=True, help="No limit, no size cap, every row in full.")
 @click.option("--json", "as_shape", is_flag=True, help="The text and the rows as JSON.")
-@click.option("--human", is_flag=True, help="For a terminal, with colours.")
+@click.option(
+    "--human", is_flag=True, help="For people; in a terminal with colours, unless NO_COLOR is set."
+)
 def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> None:
     """The text that a hook puts in front of a prompt in this folder.
 
@@ -52,8 +55,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
         shape = _rows(question)
         click.echo(as_json({"context": text.decode(), **shape}))
     elif text:
-        # Colours were asked for by --human; click would take them out for a pipe.
-        click.echo(text.decode("utf-8", "replace"), color=human or None)
+        click.echo(text.decode("utf-8", "replace"), color=colours())
     else:
         _say_why_nothing(question)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
+
+from claudemem_daemon.cli.options import colours
 
 
 @click.command("demo")
@@ -18,10 +18,10 @@ def demo_command() -> int:
     from claudemem_daemon.demo.play import Play
     from claudemem_daemon.demo.stage import Stage
 
-    colours = sys.stdout.isatty()
+    coloured = colours()
 
     def bold(text: str) -> str:
-        return click.style(text, bold=True) if colours else text
+        return click.style(text, bold=True) if coloured else text
 
     with Stage() as stage:
         return 1 if Play(stage, click.echo, bold).run() else 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 import click
 
@@ -37,8 +39,29 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 used, so that completion and `--help` answer at once."""
 
 
+class _ReaderLeftError(Exception):
+    """Standard output or standard error is a pipe that nobody reads any more. No `OSError`, for
+    click makes an exit code 1 of that."""
+
+
+@contextmanager
+def _noticing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise _ReaderLeftError from None
+
+
 class LazyGroup(click.Group):
     """Knows its commands by name; imports none before it is used."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _noticing():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _noticing():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -72,7 +95,17 @@ def cli() -> None:
 
 
 def run() -> int:
-    """Run the command line; every error is one line on standard error and an exit code."""
+    """Run the command line; every error is one line on standard error and an exit code. Where the
+    reader of a pipe has left, as `head` does, it ends as git and all of coreutils do: by SIGPIPE,
+    without a word. So a script with `pipefail` can tell "cut short" from "all well" and "failed"."""
+    try:
+        with _noticing():
+            return _run()
+    except _ReaderLeftError:
+        return _end_by_sigpipe()
+
+
+def _run() -> int:
     try:
         result = cli.main(prog_name="claudemem-daemon", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -84,10 +117,8 @@ def run() -> int:
         return 130
     except ClaudememError as error:
         return _say(error.message, error.exit_code)
-    except BrokenPipeError:
-        # The reader left, as `head` does.
-        _give_output_up()
-        return 0
+    except _ReaderLeftError:
+        raise
     except OSError as error:
         if os.environ.get("CLAUDEMEM_DAEMON_DEBUG"):
             raise
@@ -104,6 +135,16 @@ def run() -> int:
             1,
         )
     return result if isinstance(result, int) else 0
+
+
+def _end_by_sigpipe() -> int:
+    """Python ignores the signal, and so did what we did until now: a daemon that hangs up on us is
+    no reason to die."""
+    _give_output_up()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGPIPE,))
+    os.kill(os.getpid(), signal.SIGPIPE)
+    return 128 + signal.SIGPIPE
 
 
 def _give_output_up() -> None:

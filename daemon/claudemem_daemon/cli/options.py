@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,16 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     return tuple(one.strip() for one in text.split(",") if one.strip())
+
+
+def colours() -> bool:
+    """Whether standard output is a person's terminal that takes them; no-color.org's variable says
+    no for all programs."""
+    return (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "dumb") != "dumb"
+    )
 
 
 def plain(text: str, most: int = 200) -> str:

@@ -38,10 +38,11 @@ def status_command(as_shape: bool, watch: bool) -> int:
         return code
     before = ""
     code = 0
+    in_place = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     try:
         while True:
             text, code = _look(as_shape)
-            if sys.stdout.isatty() and not as_shape:
+            if in_place and not as_shape:
                 # Home, every line cleared to its end, then what is below.
                 click.echo("\x1b[H" + text.replace("\n", "\x1b[K\n") + "\x1b[K\x1b[J")
             elif text != before:
