@@ -121,6 +121,7 @@ def test_an_empty_context_has_a_reason_beside_it(world: World) -> None:
     for settings, asked, reason in (
         ({}, ("--cwd", gone), f"! {gone}: no such folder"),
         ({}, ("--cwd", "/"), "! / has no folder name, so no project is named after it: ask from"),
+        ({}, ("--cwd", world.store), f"! {world.store}: this is no folder"),
         ({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0}, (), "the limit is 0"),
         ({"CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 10}, (), "! CLAUDE_MEM_DAEMON_CONTEXT_CHARS = 10 in"),
         (
@@ -215,9 +216,14 @@ def test_the_root_folder_has_no_name_and_that_is_said(world: World) -> None:
 def test_explain_says_which_filter_drops_a_row(world: World) -> None:
     assert "type_filtered" in ours(world, "explain", "--types", "bugfix", "1").stdout
     assert "included" in ours(world, "explain", "1").stdout
-    assert "not_found" in ours(world, "explain", "99").stdout
+    for form in ((), ("--json",)):
+        nowhere = ours(world, "explain", *form, "99")
+        assert "not_found" in nowhere.stdout
+        assert (nowhere.returncode, nowhere.stderr) == (1, "")
     other = world.row("elsewhere", title="x")
-    assert "other_project" in ours(world, "explain", str(other)).stdout
+    found = ours(world, "explain", str(other))
+    assert "other_project" in found.stdout
+    assert found.returncode == 0
 
 
 @pytest.mark.parametrize("running", [True, False])

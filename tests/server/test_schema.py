@@ -100,6 +100,9 @@ def test_the_callers_environment_arrives_as_it_is(environ: dict[str, bytes]) -> 
         (b"cwd=/a&limit=7", "limit", 7),
         (b"cwd=/a&limit=0", "limit", 0),
         (b"cwd=/a&limit=999999999", "limit", MOST_ROWS),
+        (b"cwd=/a&limit=" + b"9" * 30, "limit", MOST_ROWS),
+        (b"cwd=/a&limit=" + b"9" * 5000, "limit", MOST_ROWS),
+        (b"cwd=/a&limit=" + b"0" * 5000 + b"7", "limit", 7),
         (b"cwd=/a&types=bugfix,%20decision", "types", ("bugfix", "decision")),
         (b"cwd=/a&concepts=", "concepts", None),
         (b"cwd=/a&platformSource=cursor", "platform_source", "cursor"),
@@ -109,6 +112,17 @@ def test_the_callers_environment_arrives_as_it_is(environ: dict[str, bytes]) -> 
 )
 def test_a_query_string_means(query: bytes, field: str, value: object) -> None:
     assert getattr(parse_query(query), field) == value
+
+
+@pytest.mark.parametrize("limit", [10**30, "9" * 30, f" {10**30} "])
+def test_more_rows_than_the_most_are_the_most_in_every_form(limit: object) -> None:
+    assert parse_body(json.dumps({"cwd": "/a", "limit": limit}).encode()).limit == MOST_ROWS
+
+
+@pytest.mark.parametrize("limit", ["-1", "1.0", "1e3", "٣", "x", "", "+1", "1_0"])
+def test_what_is_no_count_is_refused(limit: str) -> None:
+    with pytest.raises(InvalidRequest, match="limit: a whole number"):
+        parse_body(json.dumps({"cwd": "/a", "limit": limit}).encode())
 
 
 def test_the_longest_path_is_taken_and_no_longer() -> None:

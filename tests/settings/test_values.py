@@ -97,7 +97,17 @@ def test_any_file_and_any_environment_give_whole_settings(
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [("", None), ("  ", None), ([], ()), (",", ()), ("*", ("*",)), ("A, b ,,a", ("a", "b"))],
+    [
+        ("", None),
+        ("  ", None),
+        ([], ()),
+        (",", ()),
+        ("*", ("*",)),
+        ("A, b ,,a", ("a", "b")),
+        ("[]", ()),
+        (' ["A", "b ", "a"]\n', ("a", "b")),
+        ('["*"]', ("*",)),
+    ],
 )
 def test_what_an_empty_list_means(
     tmp_path: Path, given: object, expected: tuple[str, ...] | None
@@ -112,6 +122,28 @@ def test_what_an_empty_list_means(
     else:
         assert settings.types == expected
         assert settings.types_restricted is (expected != ("*",))
+
+
+@pytest.mark.parametrize("value", ['["bugfix"', "[bugfix]", "[1]", '["a", null]', "[" * 99_999])
+def test_half_a_list_is_no_type_of_that_name(tmp_path: Path, value: str) -> None:
+    home = Home(tmp_path)
+    home.write({TYPES: value})
+    settings = home.ask()
+    assert settings.types == tuple(item.id for item in settings.mode.types)
+    (warning,) = settings.warnings
+    assert "a comma list or a list of texts is wanted" in warning.message
+
+
+def test_patterns_may_be_a_list_written_as_text_and_brackets_stay_patterns(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for written, expected in (
+        ('["/a, b/*", "~/c"]', ("/a, b/*", f"{tmp_path}/c")),
+        ("[0-9]*, [0]", ("[0-9]*", "[0]")),
+        ("[0]", ("[0]",)),
+        ("[]", ()),
+    ):
+        home.write({"CLAUDE_MEM_EXCLUDED_PROJECTS": written})
+        assert home.ask().excluded_projects == expected
 
 
 def test_a_value_gone_wrong_keeps_the_last_good_one(tmp_path: Path) -> None:

@@ -97,10 +97,10 @@ def query_command(as_shape: bool, **asked: Any) -> None:
 @question_options
 @click.argument("observation", required=False, type=click.IntRange(min=0), metavar="[ID]")
 @click.option("--json", "as_shape", is_flag=True, help="The whole explanation as JSON.")
-def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> None:
+def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> int:
     """Why these observations and not others; with ID, what becomes of that one.
 
-    ID is a number that `query` shows, or any other of the stores.
+    ID is a number that `query` shows, or any other of the stores. Exits 1 where ID was found in no store that could be read.
     """
     question = make_question(**asked)
     body = {**_body(question), "observation": observation}
@@ -111,11 +111,16 @@ def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> No
         return shape
 
     shape = ask(question, lambda client: client.post("/v1/explain", body), here)
+    found = [one["disposition"] not in _NOWHERE for one in shape["observation"]]
     if as_shape:
         click.echo(as_json(shape))
-        return
-    for line in _explained(shape):
-        click.echo(line)
+    else:
+        for line in _explained(shape):
+            click.echo(line)
+    return 0 if observation is None or any(found) else 1
+
+
+_NOWHERE = ("not_found", "store_unreadable")
 
 
 _INJECT = "/api/context/inject"

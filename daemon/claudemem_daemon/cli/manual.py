@@ -51,10 +51,8 @@ def manual(root: click.Context) -> str:
     lines += _commands(root.command, root, "claudemem-daemon")
     lines += [
         ".SH EXIT STATUS",
-        (
-            "0 good, 1 failed, 2 wrong usage, 3 no daemon (status, reload, stop). hook exits 0 always."
-            " Where the reader of a pipe leaves early it ends by SIGPIPE, as git does: 141 for a shell."
-        ),
+        "0 good, 1 failed, 2 wrong usage, 3 no daemon (status, reload, stop). hook exits 0 always.",
+        "Where the reader of a pipe leaves early it ends by SIGPIPE, as git does: 141 for a shell.",
         ".SH FILES",
         ".TP",
         ".I ~/.claude-mem/settings.json",

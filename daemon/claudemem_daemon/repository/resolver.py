@@ -199,7 +199,7 @@ class Repositories:
             seen = self._resolve(anchor, depth)
         elif there != self._home:
             seen = self._resolve(_as_spelled(cwd, there), depth)
-        what = "not a folder" if os.path.lexists(real) else "no such folder"
+        what = "this is no folder" if os.path.lexists(real) else "no such folder"
         if seen is None or seen.common_dir is None:
             warning = AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd)
             around = seen.evidence if seen is not None else ()

@@ -71,8 +71,13 @@ def _count(value: object) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError("a whole number is wanted")
-    if isinstance(value, str) and not (value.strip().isdecimal() and len(value) < 20):
-        raise ValueError("a whole number is wanted, 0 or more")
+    if isinstance(value, str):
+        digits = value.strip()
+        if not (digits.isascii() and digits.isdigit()):
+            raise ValueError("a whole number is wanted, 0 or more")
+        # Python reads 4,300 digits at most, and more than a few are too many rows anyway.
+        digits = digits.lstrip("0") or "0"
+        value = int(digits) if len(digits) <= len(str(MOST_ROWS)) else MOST_ROWS
     number = int(value)
     if number < 0:
         raise ValueError("0 or more is wanted")

@@ -99,7 +99,8 @@ def choice(*words: str) -> Parser:
 
 
 def ids(value: object, _home: str) -> Parsed:
-    """A comma list or a JSON list of ids: trimmed, in lower case, each once.
+    """A comma list or a JSON list of ids, also one written as text, as in an environment: trimmed,
+    in lower case, each once.
 
     None stands for "the mode's list". That is what an empty text means, for claude-mem puts one
     into every settings.json that it makes. An explicit empty list (`[]`, or a text of commas alone)
@@ -108,12 +109,22 @@ def ids(value: object, _home: str) -> Parsed:
     if isinstance(value, str):
         if not value.strip():
             return Parsed(None)
-        parts = value.split(",")
-    elif isinstance(value, list) and all(isinstance(part, str) for part in value):
-        parts = value
-    else:
+        if not value.lstrip().startswith("["):
+            return Parsed(clean_ids(value.split(",")))
+        # No id begins so.
+        value = _as_list(value)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
         raise ValueError("a comma list or a list of texts is wanted")
-    return Parsed(clean_ids(parts))
+    return Parsed(clean_ids(value))
+
+
+def _as_list(text: str) -> list[Any] | None:
+    """The JSON list that a text is, if it is one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
 
 
 def clean_ids(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -123,9 +134,12 @@ def clean_ids(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def globs(value: object, home: str) -> Parsed:
-    """A comma list or a JSON list of patterns, `~` expanded."""
+    """A comma list or a JSON list of patterns, also one written as text; `~` expanded."""
     if isinstance(value, str):
-        parts = value.split(",")
+        listed = _as_list(value)
+        # `[0]` is a list and a pattern; a list of patterns has texts in it.
+        texts = listed is not None and all(isinstance(part, str) for part in listed)
+        parts = listed if listed is not None and texts else value.split(",")
     elif isinstance(value, list) and all(isinstance(part, str) for part in value):
         parts = value
     else:
