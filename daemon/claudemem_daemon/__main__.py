@@ -7,8 +7,7 @@ import sys
 
 def main() -> int:
     """Entry point of the console script; returns the exit code."""
-    # Somebody who asks for help is no assistant in a hurry.
-    if sys.argv[1:2] == ["hook"] and sys.argv[2:] not in (["--help"], ["-h"]):
+    if len(sys.argv) > 1 and sys.argv[1] == "hook":
         from claudemem_daemon import hook
 
         return hook.main(sys.argv[2:])

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from claudemem_daemon.api import open_corridor
+from claudemem_daemon.corridor import Answer, Corridor
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.question import Question
 from claudemem_daemon.repository.surroundings import MOST_BYTES, Surroundings
 from claudemem_daemon.selection.foreign import Neighbours
 from tests.cases.conftest import world as world
-from tests.cases.world import World
+from tests.cases.world import World, eventually
 
 
 def titles(world: World, cwd: Path) -> list[str]:
@@ -93,9 +97,21 @@ def test_rows_of_a_repository_that_is_gone_are_told_apart_no_more(world: World) 
     """At once, though nothing else changed: no store, no repository of ours."""
     one, two = world.repository("one/same"), world.repository("two/same")
     world.row("same", title="theirs", files_read=[str(two / "a")])
-    assert [row["title"] for row in world.query(one)["observations"]] == []
-    two.rename(world.root / "aside")
-    assert titles(world, one) == ["theirs"]
+    question = Question(cwd=str(one), projects=())
+    with open_corridor(world.daemon.environ) as corridor:
+        # Files that were written just now prove nothing yet.
+        answer = eventually(lambda: standing(corridor, question))
+        assert answer.selection.observations == ()
+        two.rename(world.root / "aside")
+        assert not corridor.stands(answer)
+        (row,) = corridor.ask(question, Deadline.after(20)).selection.observations
+        assert row.title == "theirs"
+        assert titles(world, one) == ["theirs"]
+
+
+def standing(corridor: Corridor, question: Question) -> Answer | None:
+    answer = corridor.ask(question, Deadline.after(20))
+    return answer if corridor.stands(answer) else None
 
 
 def test_a_bare_repositorys_worktree_belongs_to_it(world: World) -> None:

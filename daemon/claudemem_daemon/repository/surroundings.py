@@ -69,11 +69,14 @@ class Surroundings:
             self._places.clear()
         place = _ROOT
         spelled = ""
+        back = "/.." in path
         for part in path.split("/"):
             if part in ("", "."):
                 continue
             spelled = f"{spelled}/{part}"
             if part != ".." and not place.there:
+                if not back:
+                    return place
                 place = _Place(os.path.join(place.path, part), False, place.checkouts)
                 continue
             known = self._places.get(spelled)
@@ -108,6 +111,8 @@ class Surroundings:
         if not target:
             return _Place(path, False, above.checkouts)
         place = self._place(target, links - 1)
+        if not place.there:
+            return _Place(os.path.normpath(target), False, place.checkouts)
         if not place.checkouts or place.checkouts[0].folder != place.path:
             return place
         own, *others = place.checkouts
