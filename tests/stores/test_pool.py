@@ -9,8 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -18,7 +21,9 @@ import pytest
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import pool as pool_module
+from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.model import StoreRef
+from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Wanted
@@ -473,6 +478,40 @@ def test_many_threads_share_a_store_that_is_replaced_all_the_time(
             assert all(one.result(timeout=60) > 0 for one in running)
         assert rows(pool, store) == whole[-1]
         assert 1 <= pool.describe()[0].connections <= pool_module.IDLE_CONNECTIONS
+
+
+class Overtaken(StorePool):
+    """The store is replaced, and read by another request, once a connection has been found."""
+
+    def __init__(self, replace: Callable[[], None]) -> None:
+        super().__init__()
+        self._replace: Callable[[], None] | None = replace
+
+    def _idle_or_new(self, store: Any, deadline: Deadline) -> Connection:
+        found = super()._idle_or_new(store, deadline)
+        replace, self._replace = self._replace, None
+        if replace is not None:
+            replace()
+            assert [row.id for row in self.read_once(store.path)] == [8, 7]
+        return found
+
+    def read_once(self, path: str) -> tuple[Candidate, ...]:
+        wanted = Wanted(projects=("app",))
+        with self.reading(StoreRef(path, "test"), _soon()) as reader:
+            read = partial(reader.flow, "observations", wanted, 10)
+            return reader.once(("rows",), lambda: tuple(read()))
+
+
+def test_what_was_read_of_a_replaced_file_is_not_remembered_for_the_new_one(tmp_path: Path) -> None:
+    path, other = (make_store(tmp_path / f"{n}.db", journal="delete") for n in "ab")
+    add_observations(path, [{"id": 1}])
+    add_observations(other, [{"id": 7}, {"id": 8}])
+    pool = Overtaken(partial(os.replace, other, path))
+    try:
+        assert [row.id for row in pool.read_once(path)] == [1]
+        assert [row.id for row in pool.read_once(path)] == [8, 7]
+    finally:
+        pool.close()
 
 
 def count_for_ever(pool: StorePool, ref: StoreRef) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,16 @@ places = st.tuples(
 def cells_of(number: int, title: Any) -> tuple[Any, ...]:
     rest = (title if name == "title" else None for name in OBSERVATION_CELLS)
     return (number, "app", None, "s", None, None, None, *rest)
+
+
+@pytest.mark.parametrize(
+    "titles", [(1.0, 1), (1, 1.0), (0.0, -0.0), ("1", 1), (b"a", "a"), (float("nan"), 1)]
+)
+def test_equal_is_not_the_same(titles: tuple[Any, Any]) -> None:
+    recent = RecentRows()
+    for title in titles:
+        row = recent.row(("/a.db", "observations", 1), cells_of(1, title), 1, _row)
+        assert repr(row) == repr(_row(cells_of(1, title), 1))
 
 
 @given(st.lists(st.tuples(places, cell, st.one_of(st.none(), st.integers(1, 2))), max_size=30))

@@ -215,8 +215,9 @@ class StorePool:
         for left in reversed(range(MOST_TRIES)):
             identity, _ = identify(store.path)
             if store.identity != identity:
-                _let_go(store)
+                # In this order: a sentinel that another thread opens meanwhile is let go as well.
                 store.identity = identity
+                _let_go(store)
             with store.lock:
                 if store.idle and store.idle[-1].identity == identity:
                     return store.idle.pop()
@@ -244,13 +245,16 @@ class StorePool:
 
     def _version(self, store: _Store, connection: Connection, deadline: Deadline) -> int | None:
         """SQLite's data_version before the reading starts, so that a write in between only costs
-        a needless second reading. None for a store that cannot be glanced at."""
+        a needless second reading. None for a store that cannot be glanced at, also because another
+        file has taken its place: the sentinel's version may be the new one's."""
         if connection.immutable:
             return None
         half = deadline.remaining() / 2
         if not store.glance.acquire(timeout=half):
             return None
         try:
+            if store.identity != connection.identity:
+                return None
             if store.sentinel is None:
                 store.sentinel = Sentinel(store.path)
                 store.mark = next(self._marks)

@@ -66,5 +66,5 @@ class RecentRows:
 
 
 def _same(known: tuple[Cell, ...], cells: tuple[Cell, ...]) -> bool:
-    """Equal as text too: 1.0 is 1, but reads otherwise."""
-    return known == cells and float not in map(type, cells)
+    """Equal as text too: 1.0 is 1, and -0.0 is 0.0, but they read otherwise."""
+    return known == cells and float not in map(type, known) and float not in map(type, cells)
