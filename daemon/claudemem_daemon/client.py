@@ -8,6 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -65,7 +66,9 @@ class Client:
             if body is not None:
                 connection.putheader("Content-Type", "application/json")
                 connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
+            # Who is refused before all is sent finds the refusal in the socket all the same.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.endheaders(body)
             answer = connection.getresponse()
             data = answer.read()
         except TimeoutError:

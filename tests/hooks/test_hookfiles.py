@@ -204,6 +204,17 @@ def test_the_folders_variable_is_honoured(tmp_path: Path) -> None:
     assert project.path == str(tmp_path / "p" / ".cursor" / "hooks.json")
 
 
+@pytest.mark.parametrize("given", ["relative", "~/c", "./c"])
+def test_a_folder_that_is_not_absolute_is_told_and_not_used(tmp_path: Path, given: str) -> None:
+    environ = {**clean_environ(tmp_path), "CLAUDE_CONFIG_DIR": given}
+    for command in ("install", "uninstall"):
+        done = run_to_end(environ, "hooks", command, "claude-code")
+        assert f"! CLAUDE_CONFIG_DIR is no absolute path ({given}): ignored\n" in done.stdout
+        assert str(tmp_path / ".claude" / "settings.json") in done.stdout
+    other = run_to_end(environ, "hooks", "install", "cursor")
+    assert "CLAUDE_CONFIG_DIR" not in other.stdout
+
+
 SHELLS = [name for name in ("sh", "bash", "dash", "zsh", "fish", "tcsh") if shutil.which(name)]
 """Codex runs the user's own; the others sh or bash."""
 

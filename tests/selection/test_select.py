@@ -115,6 +115,26 @@ def test_an_empty_whitelist_lets_nothing_through(store: str, empty: str) -> None
 MALFORMED = ("", "gotcha", '["gotcha",]', None, "[]", "null", '{"k":"gotcha"}', '[["gotcha"]]')
 
 
+@pytest.mark.parametrize("column", ["type", "concepts"])
+def test_a_store_without_a_filtered_column_is_told(store: str, column: str) -> None:
+    """Or its rows would vanish without a word, and no list of values could bring them back."""
+    add_observations(store, [{}])
+    run_sql(store, f"ALTER TABLE observations RENAME COLUMN {column} TO other")
+    filters: dict[str, Any] = {"types": ("bugfix",)}
+    if column == "concepts":
+        filters = {"concepts": ("gotcha",)}
+    selection = ask(store, **filters)
+    assert ids(selection) == []
+    (warning,) = selection.warnings
+    assert (warning.code, warning.path) == ("store_columns", store)
+    assert f"no column {column!r}" in warning.message
+    assert warning.key is not None
+    assert warning.key in warning.message
+    free = ask(store)
+    assert (ids(free), free.warnings) == ([1], ())
+    assert ask(store, keys=make_keys("elsewhere"), **filters).warnings == ()
+
+
 def test_malformed_concepts_are_none_and_stop_nothing(store: str) -> None:
     """Case malformed-concepts-json-aborts-query."""
     add_observations(store, [{"concepts": ["gotcha"]} for _ in range(10)])

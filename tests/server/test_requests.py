@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 
 from claudemem_daemon import PROTOCOL, __version__
-from tests.support.daemon import Daemon, eventually, run_to_end
+from claudemem_daemon.client import Client
+from claudemem_daemon.errors import DaemonError
+from tests.support.daemon import Daemon, eventually, read_all, run_to_end
 from tests.support.stores import add_observation, make_store
 
 
@@ -317,6 +320,39 @@ def test_reload_tells_revision_and_warnings(daemon: Daemon, home: Path) -> None:
     second = daemon.post("/v1/reload", b"").json()
     assert second["revision"] > first["revision"]
     assert [warning["key"] for warning in second["warnings"]] == ["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]
+
+
+def test_reload_waits_for_the_body_it_does_not_need(shared_daemon: Daemon) -> None:
+    """A client whose body comes in a second piece is not hung up on."""
+    with shared_daemon.connect() as connection:
+        connection.sendall(
+            b"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\n"
+        )
+        for _ in range(50):
+            assert shared_daemon.get("/healthz").status == 200
+        connection.sendall(b"null")
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_client_reads_a_refusal_that_came_before_all_was_sent(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with closing(socket.socket(socket.AF_UNIX)) as server, ThreadPoolExecutor(1) as thread:
+        server.bind(path)
+        server.listen(1)
+
+        def refuse() -> None:
+            with server.accept()[0] as connection:
+                connection.recv(10)
+                connection.sendall(
+                    b"HTTP/1.1 413 Too Large\r\nContent-Length: 35\r\n\r\n"
+                    b'{"error":{"message":"over 64 KiB"}}'
+                )
+
+        refusing = thread.submit(refuse)
+        client = Client({"HOME": str(tmp_path), "CLAUDEMEM_DAEMON_SOCKET": path})
+        with pytest.raises(DaemonError, match="over 64 KiB"):
+            client.post("/v1/query", {"cwd": "x" * 4_000_000})
+        refusing.result(timeout=60)
 
 
 def test_others_are_answered_while_a_store_is_locked(

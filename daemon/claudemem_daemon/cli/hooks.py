@@ -16,7 +16,7 @@ from claudemem_daemon.hook import main as hook_main
 from claudemem_daemon.hookfiles.commands import curl_line, launcher, python_line
 from claudemem_daemon.hookfiles.files import Change, install, uninstall
 from claudemem_daemon.hookfiles.merge import merged
-from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
+from claudemem_daemon.hookfiles.platforms import PLATFORMS, ignored, target
 from claudemem_daemon.hookfiles.twice import double_injection
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.settings.sources import read_values
@@ -64,6 +64,7 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
         if PLATFORMS[platform].note:
             click.echo(f"  {PLATFORMS[platform].note}")
     _name_theirs(change)
+    _name_ignored(platform, project)
     twice = double_injection(os.environ, _claude_mem_settings())
     if twice is not None and platform == "claude-code":
         click.echo(f"! {twice}")
@@ -83,6 +84,7 @@ def uninstall_command(platform: str, user: bool, project: bool) -> None:
     said = "no entry of ours there" if change.what == "nothing" else "our entries are out"
     click.echo(f"{path_text(change.path)}: {said}")
     _name_theirs(change)
+    _name_ignored(platform, project)
 
 
 @hooks_command.command("print")
@@ -116,6 +118,12 @@ def _name_theirs(change: Change) -> None:
     """Entries that ask us and that we did not write are somebody's own, and left alone."""
     for event, command in change.theirs:
         click.echo(f"! left alone, not written by us: {event}: {plain(command, 200)}")
+
+
+def _name_ignored(platform: str, project: bool) -> None:
+    word = None if project else ignored(PLATFORMS[platform], os.environ)
+    if word is not None:
+        click.echo(f"! {plain(word, 300)}")
 
 
 def _line(platform: str, curl: bool) -> str:

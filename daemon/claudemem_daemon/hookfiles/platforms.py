@@ -120,3 +120,13 @@ def target(platform: Platform, environ: Mapping[str, str], project: str | None) 
     given = environ.get(variable, "") if variable is not None else ""
     folder = given if given.startswith("/") else os.path.join(home_dir(environ), platform.folder)
     return os.path.join(folder, platform.file)
+
+
+def ignored(platform: Platform, environ: Mapping[str, str]) -> str | None:
+    """A word on a folder in the environment that is none, and so not used: the assistant would look
+    for it below the folder that it happens to run in."""
+    variable = platform.folder_variable
+    given = environ.get(variable, "") if variable is not None else ""
+    if not given or given.startswith("/"):
+        return None
+    return f"{variable} is no absolute path ({given}): ignored"

@@ -44,12 +44,13 @@ def select(
     deadline is a warning; never raises for a store. `decoded` is remembered from before."""
     known = decoded if decoded is not None else Derived[Row, Observation]()
     filters = make_filters(question, settings)
+    want = make_want(question, settings)
     with Sources(pool, deadline) as sources:
         if keys.keys and settings.limit > 0:
             plan: dict[Table, int] = {"observations": settings.limit}
             if question.since is None:
                 plan["session_summaries"] = summary_count(settings)
-            sources.open(located, keys, plan, make_want(question, settings))
+            sources.open(located, keys, plan, want)
         ours = Ownership(keys)
         accounts = _accounts(keys, sources.opened, pool)
         until = sources.merging(settings.limit, full=question.full)
@@ -68,7 +69,12 @@ def select(
             duplicates=rows.duplicates,
             complete=sources.complete and not rows.cut,
             high_water=_high_water(sources),
-            warnings=(*sources.warnings(), *ours.warnings(), *_cut_off(sources, rows, settings)),
+            warnings=(
+                *sources.warnings(),
+                *_without_columns(sources, want),
+                *ours.warnings(),
+                *_cut_off(sources, rows, settings),
+            ),
             states=sources.states(),
             evidence=ours.evidence(),
         )
@@ -188,6 +194,27 @@ def _merged(
 
     lists = [(one, sources.candidates(one, table)) for one in sources.opened]
     return merge(lists, limit, read, ours.keep, lambda: until.passed)
+
+
+def _without_columns(sources: Sources, want: Want) -> tuple[AnswerWarning, ...]:
+    """Stores of another make, none of whose rows can pass a filter."""
+    filters = {
+        "type": ("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", want.types),
+        "concepts": ("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", want.concepts),
+    }
+    return tuple(
+        AnswerWarning(
+            "store_columns",
+            f"{one.ref.path}: its observations have no column {column!r}, so none passes {key};"
+            " * there lets all pass",
+            path=one.ref.path,
+            key=key,
+        )
+        for one in sources.opened
+        if one.admitted
+        for column, (key, listed) in filters.items()
+        if listed is not None and column not in one.reader.schema.observations
+    )
 
 
 def _cut_off(
