@@ -15,8 +15,13 @@ from pathlib import Path
 import click
 import pytest
 
+from claudemem_daemon.cli import asking
 from claudemem_daemon.cli.main import COMMANDS
+from claudemem_daemon.client import Client, Unreachable
+from claudemem_daemon.corridor import Corridor
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.evidence import look
+from claudemem_daemon.question import Question
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command, eventually
 from tests.support.stores import add_observation, make_store
@@ -599,3 +604,17 @@ def test_the_manual_names_every_command_and_completion_works(world: World) -> No
         COMP_CWORD="1",
     )
     assert completed.stdout.split() == ["plain,status"]
+
+
+def test_without_a_daemon_the_deadline_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", clean_environ(tmp_path, CLAUDE_MEM_DAEMON_TIMEOUT_MS="300"))
+
+    def no_daemon(client: Client) -> float:
+        raise Unreachable("none", trouble="not running")
+
+    def here(_: Corridor, deadline: Deadline) -> float:
+        return deadline.remaining()
+
+    assert 0 < asking.ask(Question(cwd="/"), no_daemon, here) <= 0.3

@@ -51,6 +51,14 @@ def test_rows_that_the_filter_excludes_are_no_missing_memory() -> None:
     assert "claudemem-daemon explain" in text
 
 
+def test_what_could_not_be_read_is_not_said_to_be_excluded() -> None:
+    slow = StoreReport(STORE, False, f"{STORE}: not read to the end", None, "shared store", "slow")
+    text = context(selection(rows_exist=True, stores=(slow,))).text
+    assert "excludes all rows that could be read: types" in text
+    text = context(selection(rows_exist=True, stores=(OK, WAITING))).text
+    assert "excludes all rows: types" in text
+
+
 def test_a_filter_that_is_not_in_force_is_not_blamed() -> None:
     """Case misleading-no-memory-message, B."""
     free = {"types_restricted": False, "concepts_restricted": False}

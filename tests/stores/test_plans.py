@@ -161,6 +161,25 @@ def test_a_store_without_indexes_answers_too(tmp_path: Path, indexes: bool) -> N
         assert rows(pool, path, wanted=Wanted(projects=("huge",)))[:3] == [930, 929, 928]
 
 
+@pytest.mark.parametrize("indexes", [True, False], ids=["indexes", "no indexes"])
+def test_rows_are_counted_once_and_by_the_indexes(tmp_path: Path, indexes: bool) -> None:
+    path = make_store(tmp_path / "s.db", indexes=indexes)
+    fill(path, rare=30, huge=900)
+    run_sql(path, "UPDATE observations SET merged_into_project = 'rare' WHERE id IN (1, 500, 501)")
+    with reading(path) as reader:
+        for projects, merged, expected in (
+            (("rare",), (), 30),
+            (("rare",), ("rare",), 32),
+            (("rare", "huge"), ("rare",), 930),
+            ((), ("rare",), 3),
+            (("none",), ("none",), 0),
+        ):
+            assert reader.how_many(Wanted(projects=projects, merged=merged)) == expected
+        if indexes:
+            plan = details(reader, sql.rows_of(reader.schema, Wanted(projects=("rare",))))
+            assert "COVERING INDEX idx_observations_project" in plan
+
+
 @pytest.mark.parametrize(
     "index",
     [

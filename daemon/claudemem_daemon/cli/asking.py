@@ -139,7 +139,7 @@ def ask(
             print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
     with open_corridor(os.environ) as corridor:
         seconds = corridor.configuration.snapshot(question).timeout_ms / 1000
-        return here(corridor, Deadline.after(max(seconds, 5.0)))
+        return here(corridor, Deadline.after(seconds))
 
 
 def _rows(question: Question) -> dict[str, Any]:

@@ -57,7 +57,10 @@ def _filters(selection: Selection, look: Look) -> Iterator[str]:
         parts.append(f"concepts {_ids(filters.concepts)} ({source})")
     if filters.platform_source is not None:
         parts.append(f"only sessions of {_ids((filters.platform_source,))} (asked for)")
-    why = f"the filter excludes all rows: {'; '.join(parts)}" if parts else "no row was chosen"
+    # Of a store that could be read in part it is not known what the rest would have been.
+    whole = all(one.ok or one.reason in _WAITING for one in selection.stores)
+    rows = "all rows" if whole else "all rows that could be read"
+    why = f"the filter excludes {rows}: {'; '.join(parts)}" if parts else "no row was chosen"
     # Its parts are paths and names of settings: safe as a whole, and only then beside a command.
     counts = style.command("claudemem-daemon explain")
     yield style.aside(f"{style.text(why[:1].upper() + why[1:])}. Counts at each filter: {counts}")

@@ -83,6 +83,5 @@ def take_census(way: Way, pool: StorePool) -> Census:
 
 
 def _count(path: str, reader: StoreReader, wanted: Wanted) -> Counted:
-    rows, _, _ = reader.counts(wanted)
     newest = next(reader.candidates("observations", wanted, 1), [])
-    return Counted(path, rows, newest[0].epoch if newest else None)
+    return Counted(path, reader.how_many(wanted), newest[0].epoch if newest else None)

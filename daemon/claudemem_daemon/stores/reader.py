@@ -179,6 +179,12 @@ class StoreReader:
             return int(project or 0), int(kind or 0), int(concept or 0)
         return 0, 0, 0
 
+    def how_many(self, wanted: Wanted) -> int:
+        """Rows of the projects, whatever the filters."""
+        for row in self._flow(sql.rows_of(self.schema, wanted)):
+            return int(row[0] or 0)
+        return 0
+
     def query_plan(self, statement: Statement) -> tuple[str, ...]:
         rows = self._flow(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
         return tuple(str(row[3]) for row in rows)
