@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.stores import names, plans, sql
+from claudemem_daemon.stores import counting, names, plans, sql
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Statement, Wanted
@@ -176,7 +176,7 @@ def test_rows_are_counted_once_and_by_the_indexes(tmp_path: Path, indexes: bool)
         ):
             assert reader.how_many(Wanted(projects=projects, merged=merged)) == expected
         if indexes:
-            plan = details(reader, sql.rows_of(reader.schema, Wanted(projects=("rare",))))
+            plan = details(reader, counting.rows_of(reader.schema, Wanted(projects=("rare",))))
             assert "COVERING INDEX idx_observations_project" in plan
 
 

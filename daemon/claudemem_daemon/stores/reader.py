@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 import apsw
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.stores import counting, sql
 from claudemem_daemon.stores import names as name_sql
-from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.connection import Connection, slow, translate
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema
@@ -175,13 +175,13 @@ class StoreReader:
 
     def counts(self, wanted: Wanted) -> tuple[int, int, int]:
         """Rows of the projects, of those the right type, of those a right concept."""
-        for project, kind, concept in self._flow(sql.counts(self.schema, wanted)):
+        for project, kind, concept in self._flow(counting.counts(self.schema, wanted)):
             return int(project or 0), int(kind or 0), int(concept or 0)
         return 0, 0, 0
 
     def how_many(self, wanted: Wanted) -> int:
         """Rows of the projects, whatever the filters."""
-        for row in self._flow(sql.rows_of(self.schema, wanted)):
+        for row in self._flow(counting.rows_of(self.schema, wanted)):
             return int(row[0] or 0)
         return 0
 

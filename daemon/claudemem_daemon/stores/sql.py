@@ -69,7 +69,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class _Builder:
+class Builder:
     terms: list[str] = field(default_factory=list)
     parameters: list[Parameter] = field(default_factory=list)
 
@@ -125,7 +125,7 @@ def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, .
     found: list[Statement] = []
     for column, names in wanted.branches:
         index = index_on(schema, table, column)
-        where = _Builder()
+        where = Builder()
         where.add(f"{column} IN {LIST}", as_list(names))
         _filters(schema, table, wanted, where)
         source = f"{table} INDEXED BY {index}" if index is not None else table
@@ -137,7 +137,7 @@ def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, .
 
 def recent_rows(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The recent plan: matching rows above `wanted.above`, in no order."""
-    where = _Builder()
+    where = Builder()
     _filters(schema, table, wanted, where)
     _belongs(wanted, where)
     return Statement(
@@ -156,7 +156,7 @@ def newest_by_id(
 ) -> Statement:
     """The walk plan's first half: matching rows of one project, highest ids (`below` one that was
     reached before) first."""
-    where = _Builder()
+    where = Builder()
     where.add(f"{column} = ?", name)
     if below is not None:
         where.add("id < ?", below)
@@ -200,7 +200,7 @@ def out_of_order(
 
 def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
     """Those of `ids` that match."""
-    where = _Builder()
+    where = Builder()
     where.add(f"id IN {LIST}", as_list(ids))
     _filters(schema, table, wanted, where)
     _belongs(wanted, where)
@@ -212,7 +212,7 @@ def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -
 def newest_by_time(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The time plan: matching rows with a time, newest first; rows of equal time in no order."""
     index = index_on(schema, table, "created_at_epoch")
-    where = _Builder()
+    where = Builder()
     where.add(TIMED)
     _belongs(wanted, where)
     _filters(schema, table, wanted, where)
@@ -228,7 +228,7 @@ def newest_by_both(schema: Schema, table: Table, wanted: Wanted) -> Statement | 
     first. None without the indexes."""
     time = index_on(schema, table, "created_at_epoch")
     own: list[str] = []
-    where = _Builder()
+    where = Builder()
     where.add(TIMED)
     for column, names in wanted.branches:
         index = index_on(schema, table, column)
@@ -257,7 +257,7 @@ def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statemen
         "created_at_epoch < 100000000",
         "created_at_epoch >= 100000000000000000",
     ):
-        where = _Builder()
+        where = Builder()
         where.add(outside)
         _belongs(wanted, where)
         _filters(schema, table, wanted, where)
@@ -270,13 +270,13 @@ def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statemen
     return tuple(found)
 
 
-def _belongs(wanted: Wanted, where: _Builder) -> None:
+def _belongs(wanted: Wanted, where: Builder) -> None:
     """The projects' condition where another index leads; `+` keeps theirs out of it."""
     terms = [f"+{column} IN {LIST}" for column, _ in wanted.branches]
     where.add(f"({' OR '.join(terms) or '0'})", *(as_list(names) for _, names in wanted.branches))
 
 
-def _filters(schema: Schema, table: Table, wanted: Wanted, where: _Builder) -> None:
+def _filters(schema: Schema, table: Table, wanted: Wanted, where: Builder) -> None:
     """Id, type, session and concept conditions, the cheap ones first."""
     if wanted.above is not None:
         where.add("id > ?", wanted.above)
@@ -318,7 +318,7 @@ def platform_expression(schema: Schema, table: Table) -> str:
     )
 
 
-def _session_filters(schema: Schema, wanted: Wanted, where: _Builder, table: Table) -> None:
+def _session_filters(schema: Schema, wanted: Wanted, where: Builder, table: Table) -> None:
     session = schema.session_column
     if wanted.platform is not None:
         if "platform_source" in schema.sessions:
@@ -359,46 +359,6 @@ def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:
     return Statement(
         f"SELECT {', '.join(columns)} FROM {table} WHERE id IN {LIST}", (as_list(ids),)
     )
-
-
-def counts(schema: Schema, wanted: Wanted) -> Statement:
-    """For explain: rows of the projects, of those the right type, of those a right concept."""
-    kind = _Builder()
-    if wanted.types is not None:
-        kind.add(f"lower(type) IN {LIST}", as_list(wanted.types))
-    concept = _Builder()
-    if wanted.concepts is not None:
-        concept.add(*concept_term(schema, wanted.concepts))
-    parts: list[str] = []
-    parameters: list[Parameter] = []
-    for column, names in wanted.branches:
-        index = index_on(schema, "observations", column)
-        by = f" INDEXED BY {index}" if index is not None else ""
-        parts.append(f"SELECT id FROM observations{by} WHERE {column} IN {LIST}")
-        parameters.append(as_list(names))
-    both = f"({kind.text}) AND ({concept.text})"
-    return Statement(
-        f"SELECT count(*), coalesce(sum({kind.text}), 0), coalesce(sum({both}), 0)"
-        f" FROM observations NOT INDEXED WHERE id IN ({' UNION '.join(parts)})",
-        (*kind.parameters, *kind.parameters, *concept.parameters, *parameters),
-    )
-
-
-def rows_of(schema: Schema, wanted: Wanted) -> Statement:
-    """How many rows the projects have, filters apart; those merged into one and written under
-    another once. Reads no row where the indexes are."""
-    parts: list[str] = []
-    parameters: list[Parameter] = []
-    for column, names in wanted.branches:
-        index = index_on(schema, "observations", column)
-        by = f" INDEXED BY {index}" if index is not None else ""
-        part = f"SELECT count(*) AS n FROM observations{by} WHERE {column} IN {LIST}"
-        parameters.append(as_list(names))
-        if column != "project":
-            part += f" AND coalesce(project, '') NOT IN {LIST}"
-            parameters.append(as_list(wanted.projects))
-        parts.append(part)
-    return Statement(f"SELECT sum(n) FROM ({' UNION ALL '.join(parts)})", (*parameters,))
 
 
 def as_list(values: Sequence[str] | Sequence[int]) -> str:
