@@ -14,7 +14,7 @@ import claudemem_daemon
 PACKAGE = Path(claudemem_daemon.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 
-CORRIDOR = ("settings", "repository", "stores", "selection", "context")
+PIPELINE = ("settings", "repository", "stores", "selection", "context")
 """Top to bottom. A room may use the values of rooms above it, never anything of one below."""
 
 
@@ -58,13 +58,13 @@ def test_a_library_has_its_room(library: str, rooms: set[str]) -> None:
     assert users <= rooms
 
 
-@pytest.mark.parametrize("name", CORRIDOR)
+@pytest.mark.parametrize("name", PIPELINE)
 def test_no_room_reaches_down_the_corridor(name: str) -> None:
     below = {
-        *CORRIDOR[CORRIDOR.index(name) + 1 :],
+        *PIPELINE[PIPELINE.index(name) + 1 :],
         "server",
         "cli",
-        "corridor",
+        "pipeline",
         "api",
         "diagnostics",
     }

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.hook import state_dir
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question, Scope, caller_environment
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.selection.model import Observation
@@ -34,8 +34,8 @@ def generate_context(
     unreadable stores are named in the text.
     """
     question = _question(cwd, projects, scope=scope, limit=limit, full=full, human=human)
-    with open_corridor(os.environ) as corridor:
-        return corridor.context(question, _deadline(corridor, question)).context.text
+    with open_pipeline(os.environ) as pipeline:
+        return pipeline.context(question, _deadline(pipeline, question)).context.text
 
 
 def query_observations(
@@ -58,23 +58,23 @@ def query_observations(
         concepts=None if concepts is None else tuple(concepts),
         platform_source=platform_source,
     )
-    with open_corridor(os.environ) as corridor:
-        return corridor.ask(question, _deadline(corridor, question)).selection.observations
+    with open_pipeline(os.environ) as pipeline:
+        return pipeline.ask(question, _deadline(pipeline, question)).selection.observations
 
 
 @contextmanager
-def open_corridor(environ: Mapping[str, str]) -> Iterator[Corridor]:
-    """A corridor for one process, with the same parts as the daemon's."""
-    corridor = build_corridor(environ)
+def open_pipeline(environ: Mapping[str, str]) -> Iterator[Pipeline]:
+    """A pipeline for one process, with the same parts as the daemon's."""
+    pipeline = build_corridor(environ)
     try:
-        yield corridor
+        yield pipeline
     finally:
-        corridor.close()
+        pipeline.close()
 
 
-def build_corridor(environ: Mapping[str, str]) -> Corridor:
+def build_corridor(environ: Mapping[str, str]) -> Pipeline:
     """Wire the parts; reads nothing yet and creates nothing."""
-    return Corridor(
+    return Pipeline(
         Configuration(environ),
         Repositories(environ.get("HOME")),
         Trust(os.path.join(state_dir(environ), "trusted.json")),
@@ -82,8 +82,8 @@ def build_corridor(environ: Mapping[str, str]) -> Corridor:
     )
 
 
-def _deadline(corridor: Corridor, question: Question) -> Deadline:
-    return Deadline.after(corridor.configuration.snapshot(question).timeout_ms / 1000)
+def _deadline(pipeline: Pipeline, question: Question) -> Deadline:
+    return Deadline.after(pipeline.configuration.snapshot(question).timeout_ms / 1000)
 
 
 def _question(

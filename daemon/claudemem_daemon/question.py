@@ -1,4 +1,4 @@
-"""What is asked: the first value of the corridor."""
+"""What is asked: the first value of the pipeline."""
 
 from __future__ import annotations
 

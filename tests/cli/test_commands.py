@@ -18,9 +18,9 @@ import pytest
 from claudemem_daemon.cli import asking
 from claudemem_daemon.cli.main import COMMANDS
 from claudemem_daemon.client import Client, Unreachable
-from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.evidence import look
+from claudemem_daemon.dependencies import file_state
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command, eventually
@@ -480,7 +480,7 @@ def test_a_checkouts_own_store_waits_until_it_is_allowed(world: World) -> None:
     assert "planted" in world.titles(world.root / "app")
     # What nobody has changed for a while is remembered and not worked out again.
     trusted = os.path.join(world.daemon.state_dir, "trusted.json")
-    eventually(lambda: not look(trusted).racy, "trusted.json has settled")
+    eventually(lambda: not file_state(trusted).racy, "trusted.json has settled")
     assert "planted" in world.titles(world.root / "app")
     # Another file in its place has to be allowed again.
     os.rename(own, own + ".old")
@@ -614,7 +614,7 @@ def test_without_a_daemon_the_deadline_is_the_same(
     def no_daemon(client: Client) -> float:
         raise Unreachable("none", trouble="not running")
 
-    def here(_: Corridor, deadline: Deadline) -> float:
+    def here(_: Pipeline, deadline: Deadline) -> float:
         return deadline.remaining()
 
     assert 0 < asking.ask(Question(cwd="/"), no_daemon, here) <= 0.3

@@ -71,7 +71,7 @@ SETTINGS = Settings(
     timeout_ms=1500,
     sources={},
     warnings=(),
-    evidence=(),
+    dependencies=(),
 )
 
 KEYS = ProjectKeys(

@@ -146,9 +146,9 @@ def test_a_change_of_the_systems_zone_is_in_the_next_text(
 def test_the_systems_zone_is_evidence_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = selection([row(1)])
     monkeypatch.delenv("TZ", raising=False)
-    assert [one.path for one in context(chosen, zone=None).evidence] == ["/etc/localtime"]
+    assert [one.path for one in context(chosen, zone=None).dependencies] == ["/etc/localtime"]
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    assert context(chosen, zone=None).evidence == ()
+    assert context(chosen, zone=None).dependencies == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"TZif2 but no more", b"\0" * 100])

@@ -18,7 +18,7 @@ import pytest
 
 import claudemem_daemon
 from claudemem_daemon import hook
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.hookfiles.commands import python_line
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.question import Question
@@ -553,9 +553,9 @@ def test_door_and_daemon_read_the_same_deadline(
     folder.mkdir()
     (folder / "settings.json").write_text(json.dumps(settings))
     seen = {"HOME": str(tmp_path), **environ}
-    with open_corridor(seen) as corridor:
+    with open_pipeline(seen) as pipeline:
         asked = Question(cwd="/", env=environ)
-        assert corridor.configuration.snapshot(asked).timeout_ms == expected
+        assert pipeline.configuration.snapshot(asked).timeout_ms == expected
     assert hook._timeout_ms(seen) == expected
 
 

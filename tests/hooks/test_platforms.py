@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.hooks.answering import _marks
@@ -282,9 +282,9 @@ def test_a_store_that_could_not_be_read_is_told_later(world: World) -> None:
 def test_a_store_that_failed_half_way_is_not_marked_as_told(world: World) -> None:
     """Its highest id is known by then, and its rows are not."""
     environ = clean_environ(world.home)
-    with open_corridor(environ) as corridor:
+    with open_pipeline(environ) as pipeline:
         question = Question(cwd=str(world.root / "app"))
-        selection = corridor.ask(question, Deadline.after(20)).selection
+        selection = pipeline.ask(question, Deadline.after(20)).selection
     assert list(_marks(selection)) == [world.store]
     failed = replace(selection.stores[0], ok=False)
     assert _marks(replace(selection, stores=(failed,))) == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.evidence import look
+from claudemem_daemon.dependencies import file_state
 from claudemem_daemon.repository.resolver import Repositories
 from tests.repository.layouts import git
 from tests.support.daemon import eventually
@@ -19,7 +19,7 @@ def tree(tmp_path: Path) -> Path:
     git("init", "-q", bytes(main), cwd=bytes(tmp_path))
     git("commit", "-q", "--allow-empty", "-m", "first", cwd=bytes(main))
     git("worktree", "add", "-q", bytes(made), cwd=bytes(main))
-    eventually(lambda: not look(str(made / ".git")).racy, "the link has settled")
+    eventually(lambda: not file_state(str(made / ".git")).racy, "the link has settled")
     return made
 
 

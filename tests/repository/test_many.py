@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.evidence import EvidenceGroup, unchanged
+from claudemem_daemon.dependencies import WatchedFiles, all_hold
 from claudemem_daemon.repository.resolver import MANY_WORKTREES, Repositories
 
 COUNT = MANY_WORKTREES + 6
@@ -69,7 +69,7 @@ def test_every_kind_of_change_is_in_the_next_answer(main: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 def test_an_unchanged_list_is_one_look(main: Path) -> None:
     repository = Repositories(None).resolve(str(main))
-    groups = [one for one in repository.evidence if isinstance(one, EvidenceGroup)]
+    groups = [one for one in repository.dependencies if isinstance(one, WatchedFiles)]
     assert [len(one.members) for one in groups] == [COUNT]
     assert groups[0].group.quiet()
     # What an agent does in its worktree all day is no change of the list.
@@ -77,4 +77,4 @@ def test_an_unchanged_list_is_one_look(main: Path) -> None:
     assert groups[0].group.quiet()
     os.utime(main / ".git" / "worktrees" / "w1" / "gitdir")
     assert not groups[0].group.quiet()
-    assert not unchanged(groups)
+    assert not all_hold(groups)

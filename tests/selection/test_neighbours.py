@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.api import open_corridor
-from claudemem_daemon.corridor import Answer, Corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.surroundings import MOST_BYTES, Surroundings
 from claudemem_daemon.selection.foreign import Neighbours
@@ -98,20 +98,20 @@ def test_rows_of_a_repository_that_is_gone_are_told_apart_no_more(world: World) 
     one, two = world.repository("one/same"), world.repository("two/same")
     world.row("same", title="theirs", files_read=[str(two / "a")])
     question = Question(cwd=str(one), projects=())
-    with open_corridor(world.daemon.environ) as corridor:
+    with open_pipeline(world.daemon.environ) as pipeline:
         # Files that were written just now prove nothing yet.
-        answer = eventually(lambda: standing(corridor, question))
+        answer = eventually(lambda: standing(pipeline, question))
         assert answer.selection.observations == ()
         two.rename(world.root / "aside")
-        assert not corridor.stands(answer)
-        (row,) = corridor.ask(question, Deadline.after(20)).selection.observations
+        assert not pipeline.stands(answer)
+        (row,) = pipeline.ask(question, Deadline.after(20)).selection.observations
         assert row.title == "theirs"
         assert titles(world, one) == ["theirs"]
 
 
-def standing(corridor: Corridor, question: Question) -> Answer | None:
-    answer = corridor.ask(question, Deadline.after(20))
-    return answer if corridor.stands(answer) else None
+def standing(pipeline: Pipeline, question: Question) -> Answer | None:
+    answer = pipeline.ask(question, Deadline.after(20))
+    return answer if pipeline.stands(answer) else None
 
 
 def test_a_bare_repositorys_worktree_belongs_to_it(world: World) -> None:

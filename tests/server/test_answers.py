@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.api import build_corridor
-from claudemem_daemon.corridor import Answer
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import DeadlineExceeded
+from claudemem_daemon.pipeline import Answer
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import (
     MOST_BYTES,
@@ -24,14 +24,14 @@ from claudemem_daemon.server.answers import (
     key_of,
     make,
 )
-from claudemem_daemon.server.remembering import RememberingCorridor
+from claudemem_daemon.server.remembering import RememberingPipeline
 from claudemem_daemon.server.workers import Workers
 from tests.support.daemon import eventually
 from tests.support.stores import add_observation, make_store
 
 
-class Watched(RememberingCorridor):
-    """The daemon's own corridor, which can be held up on its way and counts who walks it."""
+class Watched(RememberingPipeline):
+    """The daemon's own pipeline, which can be held up on its way and counts who walks it."""
 
     def __init__(self) -> None:
         super().__init__(build_corridor(os.environ))
@@ -56,7 +56,7 @@ def store(home: Path) -> str:
 
 
 @pytest.fixture
-def corridor(store: str) -> Iterator[Watched]:
+def pipeline(store: str) -> Iterator[Watched]:
     walked = Watched()
     yield walked
     walked.gate.set()
@@ -84,20 +84,20 @@ def standing(answers: Answers, question: Question) -> bytes:
     return body
 
 
-def test_an_answer_that_stands_is_given_without_a_walk(corridor: Watched) -> None:
-    answers = Answers(corridor, Workers())
+def test_an_answer_that_stands_is_given_without_a_walk(pipeline: Watched) -> None:
+    answers = Answers(pipeline, Workers())
     body = standing(answers, asked())
-    before = corridor.walks
+    before = pipeline.walks
     for _ in range(5):
         assert asyncio.run(text(answers, asked())).encode() == body
-    assert corridor.walks == before
+    assert pipeline.walks == before
 
 
 @pytest.mark.parametrize("change", ["insert", "settings", "store"])
 def test_an_answer_falls_with_anything_it_was_made_of(
-    corridor: Watched, store: str, home: Path, change: str
+    pipeline: Watched, store: str, home: Path, change: str
 ) -> None:
-    answers = Answers(corridor, Workers())
+    answers = Answers(pipeline, Workers())
     standing(answers, asked())
     if change == "insert":
         add_observation(store, project="p", title="second")
@@ -108,35 +108,35 @@ def test_an_answer_falls_with_anything_it_was_made_of(
     assert answers.ready(key_of("query", asked())) is None
 
 
-def test_the_same_question_at_once_is_walked_once(corridor: Watched) -> None:
-    answers = Answers(corridor, Workers())
-    corridor.gate.clear()
+def test_the_same_question_at_once_is_walked_once(pipeline: Watched) -> None:
+    answers = Answers(pipeline, Workers())
+    pipeline.gate.clear()
 
     async def together() -> list[str]:
         waiting = [asyncio.ensure_future(text(answers, asked())) for _ in range(20)]
-        await asyncio.to_thread(corridor.inside.wait, 60)
-        corridor.gate.set()
+        await asyncio.to_thread(pipeline.inside.wait, 60)
+        pipeline.gate.set()
         return await asyncio.gather(*waiting)
 
     results = asyncio.run(together())
     assert len(set(results)) == 1
     # Those who came while it was being made may need one more walk, never one each.
-    assert corridor.walks <= 2
+    assert pipeline.walks <= 2
 
 
 def test_who_asks_after_a_write_never_gets_what_was_read_before_it(
-    corridor: Watched, store: str
+    pipeline: Watched, store: str
 ) -> None:
-    answers = Answers(corridor, Workers())
-    corridor.gate.clear()
+    answers = Answers(pipeline, Workers())
+    pipeline.gate.clear()
 
     async def overtaken() -> tuple[str, str]:
         early = asyncio.ensure_future(text(answers, asked()))
-        await asyncio.to_thread(corridor.inside.wait, 60)
+        await asyncio.to_thread(pipeline.inside.wait, 60)
         add_observation(store, project="p", title="second")
         late = asyncio.ensure_future(text(answers, asked()))
         await asyncio.sleep(0)
-        corridor.gate.set()
+        pipeline.gate.set()
         return await early, await late
 
     early, late = asyncio.run(overtaken())
@@ -145,15 +145,15 @@ def test_who_asks_after_a_write_never_gets_what_was_read_before_it(
 
 
 def test_an_outdated_answer_that_has_just_landed_does_not_stop_the_loop(
-    corridor: Watched, store: str
+    pipeline: Watched, store: str
 ) -> None:
     """It is finished, its callback has not run yet, and to await it gives nobody else a turn."""
-    answers = Answers(corridor, Workers())
+    answers = Answers(pipeline, Workers())
     question = asked()
     key = key_of("query", question)
 
     async def landing() -> str:
-        outdated = make(corridor, "query", question, Deadline.after(5))
+        outdated = make(pipeline, "query", question, Deadline.after(5))
         add_observation(store, project="p", title="second")
         future: asyncio.Future[Made] = asyncio.get_running_loop().create_future()
         future.set_result(outdated)
@@ -164,10 +164,10 @@ def test_an_outdated_answer_that_has_just_landed_does_not_stop_the_loop(
     assert answers._flights == {}
 
 
-def test_a_walk_that_never_ends_is_given_up_and_holds_up_nobody(corridor: Watched) -> None:
+def test_a_walk_that_never_ends_is_given_up_and_holds_up_nobody(pipeline: Watched) -> None:
     """Case busy-daemon-taken-for-dead."""
-    answers = Answers(corridor, Workers())
-    corridor.gate.clear()
+    answers = Answers(pipeline, Workers())
+    pipeline.gate.clear()
 
     async def stuck() -> str:
         hanging = [
@@ -179,7 +179,7 @@ def test_a_walk_that_never_ends_is_given_up_and_holds_up_nobody(corridor: Watche
         for one in hanging:
             with pytest.raises(DeadlineExceeded, match=r"0\.3 s"):
                 await one
-        corridor.gate.set()
+        pipeline.gate.set()
         return await text(answers, asked())
 
     assert "first" in asyncio.run(stuck())
@@ -190,19 +190,19 @@ def test_an_error_reaches_everybody_who_waits(store: str) -> None:
         def ask(self, question: Question, deadline: Deadline) -> Answer:
             raise ZeroDivisionError
 
-    corridor = Broken()
-    answers = Answers(corridor, Workers())
+    pipeline = Broken()
+    answers = Answers(pipeline, Workers())
 
     async def together() -> list[str | BaseException]:
         waiting = [text(answers, asked()) for _ in range(3)]
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     assert [type(one) for one in asyncio.run(together())] == [ZeroDivisionError] * 3
-    corridor.close()
+    pipeline.close()
 
 
-def test_the_memory_is_bounded(corridor: Watched) -> None:
-    answers = Answers(corridor, Workers())
+def test_the_memory_is_bounded(pipeline: Watched) -> None:
+    answers = Answers(pipeline, Workers())
 
     async def many() -> None:
         for number in range(MOST_KEPT + 50):
@@ -215,10 +215,10 @@ def test_the_memory_is_bounded(corridor: Watched) -> None:
     assert (len(answers), answers.kept_bytes) == (0, 0)
 
 
-def test_large_answers_are_not_kept_in_number(corridor: Watched, store: str) -> None:
+def test_large_answers_are_not_kept_in_number(pipeline: Watched, store: str) -> None:
     for number in range(60):
         add_observation(store, project="big", title=str(number), narrative="x" * 10_000)
-    answers = Answers(corridor, Workers())
+    answers = Answers(pipeline, Workers())
 
     async def many() -> None:
         for limit in range(1, 60):
@@ -230,22 +230,22 @@ def test_large_answers_are_not_kept_in_number(corridor: Watched, store: str) -> 
 
 
 def test_hooks_of_many_sessions_share_the_rows(store: str) -> None:
-    corridor = RememberingCorridor(build_corridor(os.environ))
+    pipeline = RememberingPipeline(build_corridor(os.environ))
     deadline = Deadline.after(60)
 
     def of(session: str) -> Answer:
         question = Question(cwd=None, projects=("p",), session_id=session)
-        return corridor.ask(question, deadline)
+        return pipeline.ask(question, deadline)
 
     def shared() -> bool:
         return of("one").selection is of("two").selection
 
     try:
         eventually(shared, "the rows stand")
-        assert of("two").way.question.session_id == "two"
+        assert of("two").resolved.question.session_id == "two"
         before = of("one")
         add_observation(store, project="p", title="second")
         after = of("two")
         assert len(after.selection.observations) == len(before.selection.observations) + 1
     finally:
-        corridor.close()
+        pipeline.close()

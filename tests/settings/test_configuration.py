@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from claudemem_daemon.evidence import Evidence
+from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.settings.exclusion import excluded
 from claudemem_daemon.settings.keys import KEYS, MOST_OBSERVATIONS
 from tests.settings.support import (
@@ -242,7 +242,7 @@ def test_equal_size_and_times_are_noticed_by_a_reload(
 ) -> None:
     """Case hot-reload-not-applied: a file system whose stat never tells of a change."""
     home.write({LIMIT: 3})
-    frozen = Evidence(str(home.file), (1, 1, 1, 1, 1, 1))
+    frozen = FileState(str(home.file), (1, 1, 1, 1, 1, 1))
     monkeypatch.setattr("claudemem_daemon.settings.lastgood.look", lambda _path: frozen)
     monkeypatch.setattr("claudemem_daemon.settings.configuration.unchanged", lambda _: True)
     old = home.ask()

@@ -62,7 +62,7 @@ def test_no_id_reaches_a_file_outside_the_modes_folders(home: Home) -> None:
     (home.folder / "outside.json").write_text('{"observation_types": [{"id": "stolen"}]}')
     home.mode("..", mode("Dots", "stolen"))
     home.mode(".hidden", mode("Hidden", "stolen"))
-    looked = {one.path for one in home.ask().evidence}
+    looked = {one.path for one in home.ask().dependencies}
     for wanted in (
         "../outside",
         str(home.folder / "outside"),
@@ -73,7 +73,7 @@ def test_no_id_reaches_a_file_outside_the_modes_folders(home: Home) -> None:
         home.write({MODE: wanted})
         settings = home.ask()
         assert settings.mode == CODE
-        assert {one.path for one in settings.evidence} == looked
+        assert {one.path for one in settings.dependencies} == looked
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.watcher import SettingsWatcher, _Handler
 from tests.settings.support import DATA_DIR, LIMIT, Home
 from tests.support.daemon import eventually
@@ -84,9 +84,9 @@ def test_what_a_stat_cannot_see_the_watcher_sees(
 ) -> None:
     """Case hot-reload-not-applied: equal size and equal times, on a file system that hides it."""
     home.write({LIMIT: 3})
-    frozen = look(str(home.file)).state
+    frozen = file_state(str(home.file)).state
     monkeypatch.setattr(
-        "claudemem_daemon.settings.lastgood.look", lambda path: Evidence(path, frozen)
+        "claudemem_daemon.settings.lastgood.look", lambda path: FileState(path, frozen)
     )
     monkeypatch.setattr("claudemem_daemon.settings.configuration.unchanged", lambda _: True)
     assert home.limit() == 3

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from claudemem_daemon.evidence import unchanged
+from claudemem_daemon.dependencies import all_hold
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.repository.resolver import Repositories
@@ -78,15 +78,15 @@ def test_no_shared_store_yet_is_no_error_but_its_appearance_is_noticed(place: Pl
     assert paths(found) == []
     assert not found.refused
     assert not found.warnings
-    assert unchanged(found.evidence)
+    assert all_hold(found.dependencies)
     make_store(place.data / "claude-mem.db")
-    assert not unchanged(found.evidence)
+    assert not all_hold(found.dependencies)
 
 
 def test_a_writers_work_alone_is_no_reason_to_locate_again(place: Place) -> None:
     make_store(place.data / "claude-mem.db")
     found = place.locate()
-    assert str(place.data / "claude-mem.db") not in [one.path for one in found.evidence]
+    assert str(place.data / "claude-mem.db") not in [one.path for one in found.dependencies]
 
 
 @pytest.mark.parametrize("key", ["{main}", "{tree}", "{root}/w/*", "{root}/w/trees/f?at", "*"])
@@ -110,7 +110,7 @@ def test_a_mapped_store_that_is_missing_is_told(place: Place) -> None:
     assert [(one.path, one.reason) for one in found.refused] == [(gone, "missing")]
     assert [one.code for one in found.warnings] == ["store_missing"]
     make_store(gone)
-    assert not unchanged(found.evidence)
+    assert not all_hold(found.dependencies)
 
 
 def test_each_file_comes_once_however_many_names_it_has(place: Place) -> None:
@@ -145,7 +145,7 @@ def test_a_checkouts_own_store_waits_for_the_users_word(place: Place, where: str
     assert f"`claudemem-daemon allow {theirs}`" in warning.message
     assert checkout_stores(str(checkout), place.trust) == (theirs,)
     place.trust.allow(theirs)
-    assert not unchanged(found.evidence)
+    assert not all_hold(found.dependencies)
     assert paths(place.locate()) == [theirs, shared]
     place.trust.deny(theirs)
     assert paths(place.locate()) == [shared]
@@ -222,7 +222,7 @@ def test_a_thousand_plain_worktrees_leave_no_evidence_behind(place: Place) -> No
     keys = ProjectKeys((ProjectKey("app", "exact", "main", None, "main"),), (), "app", trees, ())
     repository = Repositories(str(place.root)).resolve(str(place.main))
     found = locate(repository, keys, place.settings(), {}, place.trust)
-    assert len(found.evidence) < 10
+    assert len(found.dependencies) < 10
 
 
 @pytest.mark.parametrize("name", ["plain", "a b", "it's", "$HOME `x`", "new\nline", "caf\udce9"])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from claudemem_daemon.dependencies import all_hold
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.evidence import unchanged
 from claudemem_daemon.stores.trust import Trust
 from tests.support.stores import add_observation, make_store, run_sql
 
@@ -39,10 +39,10 @@ def test_what_was_allowed_is_allowed_for_everyone_who_reads_the_file(
 ) -> None:
     other = Trust(trust.path)
     assert not other.allowed(store)
-    before = other.evidence
+    before = other.dependencies
     trust.allow(store)
     assert other.allowed(store)
-    assert not unchanged(before)
+    assert not all_hold(before)
     trust.deny(store)
     assert not other.allowed(store)
 

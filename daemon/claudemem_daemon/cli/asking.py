@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import (
     colours,
     make_question,
@@ -22,8 +22,8 @@ from claudemem_daemon.cli.options import (
     table,
 )
 from claudemem_daemon.client import Client, Unreachable
-from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.shapes import as_json, explain_shape, query_shape
 
@@ -46,8 +46,8 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
         raise click.UsageError("--json and --human are two different outputs: give one of them")
     question = make_question(**asked, full=full, human=human)
 
-    def text_here(corridor: Corridor, deadline: Deadline) -> bytes:
-        made = corridor.context(question, deadline).context.text
+    def text_here(pipeline: Pipeline, deadline: Deadline) -> bytes:
+        made = pipeline.context(question, deadline).context.text
         return made.encode("utf-8", "replace")
 
     text = ask(question, lambda client: client.get(_INJECT, _parameters(question)), text_here)
@@ -105,9 +105,9 @@ def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> in
     question = make_question(**asked)
     body = {**_body(question), "observation": observation}
 
-    def here(corridor: Corridor, deadline: Deadline) -> dict[str, Any]:
-        way, explanation = corridor.explain(question, deadline, observation)
-        shape: dict[str, Any] = json.loads(as_json(explain_shape(way, explanation)))
+    def here(pipeline: Pipeline, deadline: Deadline) -> dict[str, Any]:
+        resolved, explanation = pipeline.explain(question, deadline, observation)
+        shape: dict[str, Any] = json.loads(as_json(explain_shape(resolved, explanation)))
         return shape
 
     shape = ask(question, lambda client: client.post("/v1/explain", body), here)
@@ -129,7 +129,7 @@ _INJECT = "/api/context/inject"
 def ask(
     question: Question,
     daemon: Callable[[Client], T],
-    here: Callable[[Corridor, Deadline], T],
+    here: Callable[[Pipeline, Deadline], T],
 ) -> T:
     """The daemon's answer; where none listens, or it hangs, the same answer made here."""
     try:
@@ -137,14 +137,14 @@ def ask(
     except Unreachable as error:
         if error.trouble not in ("not running", "stale socket"):
             print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
-    with open_corridor(os.environ) as corridor:
-        seconds = corridor.configuration.snapshot(question).timeout_ms / 1000
-        return here(corridor, Deadline.after(seconds))
+    with open_pipeline(os.environ) as pipeline:
+        seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
+        return here(pipeline, Deadline.after(seconds))
 
 
 def _rows(question: Question) -> dict[str, Any]:
-    def here(corridor: Corridor, deadline: Deadline) -> dict[str, Any]:
-        shape: dict[str, Any] = json.loads(as_json(query_shape(corridor.ask(question, deadline))))
+    def here(pipeline: Pipeline, deadline: Deadline) -> dict[str, Any]:
+        shape: dict[str, Any] = json.loads(as_json(query_shape(pipeline.ask(question, deadline))))
         return shape
 
     asked: dict[str, Any] = ask(

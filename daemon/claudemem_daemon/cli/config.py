@@ -31,7 +31,7 @@ def config_command(cwd: str | None, as_shape: bool) -> None:
     shape: dict[str, Any] = ask(
         question,
         lambda client: held.of_daemon(client, question),
-        lambda corridor, _deadline: held.of_files(corridor, question),
+        lambda pipeline, _deadline: held.of_files(pipeline, question),
     )
     if as_shape:
         click.echo(as_json(shape))

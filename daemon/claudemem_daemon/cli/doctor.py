@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import cwd_option, folder, plain
 from claudemem_daemon.diagnostics.doctor import examine, report
 from claudemem_daemon.hookfiles.commands import launcher
@@ -24,8 +24,8 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
 
     Exits 1 when a check failed. Changes nothing.
     """
-    with open_corridor(os.environ) as corridor:
-        checks = examine(os.environ, folder(cwd), corridor, launcher(os.environ, sys.argv[0]))
+    with open_pipeline(os.environ) as pipeline:
+        checks = examine(os.environ, folder(cwd), pipeline, launcher(os.environ, sys.argv[0]))
     block = report(checks, os.environ)
     if as_shape:
         shape = {"checks": [one.as_json() for one in checks], "report": block}

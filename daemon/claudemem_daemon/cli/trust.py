@@ -6,10 +6,10 @@ import os
 
 import click
 
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import folder, path_text
-from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.stores.locate import checkout_stores
 
 
@@ -21,9 +21,9 @@ def allow_command(path: str | None) -> None:
     PATH is the store or the checkout; default: the current folder. The file is remembered as it is
     now: another one in its place has to be allowed again.
     """
-    with open_corridor(os.environ) as corridor:
-        for store in _stores(path, corridor):
-            corridor.trust.allow(store)
+    with open_pipeline(os.environ) as pipeline:
+        for store in _stores(path, pipeline):
+            pipeline.trust.allow(store)
             click.echo(f"allowed: {path_text(store)}")
 
 
@@ -35,27 +35,27 @@ def deny_command(path: str | None) -> None:
     PATH is the store or the checkout; default: the current folder. Where nothing is allowed it
     says so and exits 0.
     """
-    with open_corridor(os.environ) as corridor:
+    with open_pipeline(os.environ) as pipeline:
         given = folder(path)
         inside = [
             entry.path
-            for entry in corridor.trust.entries()
+            for entry in pipeline.trust.entries()
             if entry.path == os.path.realpath(given)
             or entry.path.startswith(os.path.realpath(given) + "/")
         ]
-        named = [] if os.path.isfile(given) else list(_named(given, corridor))
-        denied = [store for store in dict.fromkeys((*inside, *named)) if corridor.trust.deny(store)]
+        named = [] if os.path.isfile(given) else list(_named(given, pipeline))
+        denied = [store for store in dict.fromkeys((*inside, *named)) if pipeline.trust.deny(store)]
         for store in denied:
             click.echo(f"denied: {path_text(store)}")
         if not denied:
             click.echo(f"nothing to take back: no store of {path_text(given)} is allowed")
 
 
-def _stores(path: str | None, corridor: Corridor) -> tuple[str, ...]:
+def _stores(path: str | None, pipeline: Pipeline) -> tuple[str, ...]:
     given = folder(path)
     if not os.path.isdir(given):
         return (given,)
-    stores = _named(given, corridor)
+    stores = _named(given, pipeline)
     if not stores:
         raise StoreError(
             f"{path_text(given)}: this checkout names no store that exists; name the file",
@@ -65,6 +65,6 @@ def _stores(path: str | None, corridor: Corridor) -> tuple[str, ...]:
     return stores
 
 
-def _named(given: str, corridor: Corridor) -> tuple[str, ...]:
-    repository = corridor.repositories.resolve(given)
-    return checkout_stores(repository.top or given, corridor.trust)
+def _named(given: str, pipeline: Pipeline) -> tuple[str, ...]:
+    repository = pipeline.repositories.resolve(given)
+    return checkout_stores(repository.top or given, pipeline.trust)

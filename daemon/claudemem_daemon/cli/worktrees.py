@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import cwd_option, make_question, path_text, plain, table
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.census import Census, take_census
@@ -37,13 +37,13 @@ class _Line:
 def worktrees_command(cwd: str | None, as_shape: bool) -> None:
     """The main checkout and every worktree, removed ones included: keys, stores, rows, newest."""
     question = make_question(cwd=cwd)
-    with open_corridor(os.environ) as corridor:
-        way = corridor.way(question)
-        repository = corridor.repositories.resolve(question.cwd)
-        census = take_census(way, corridor.pool)
+    with open_pipeline(os.environ) as pipeline:
+        resolved = pipeline.resolved(question)
+        repository = pipeline.repositories.resolve(question.cwd)
+        census = take_census(resolved, pipeline.pool)
     lines = _lines(repository, census)
     if as_shape:
-        click.echo(as_json(_shape(repository.resolved_by, lines, census, way.warnings)))
+        click.echo(as_json(_shape(repository.resolved_by, lines, census, resolved.warnings)))
         return
     click.echo(plain(repository.resolved_by, 400))
     rows = [["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]]
@@ -67,7 +67,7 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
         click.echo(f"  key {plain(key, 60)} {plain(reason, 300)}")
     for number, store in enumerate(census.store_paths, 1):
         click.echo(f"store {number}: {path_text(store)}")
-    for warning in (*way.warnings, *census.warnings):
+    for warning in (*resolved.warnings, *census.warnings):
         click.echo(f"! {plain(warning.message, 400)}", err=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from claudemem_daemon.evidence import Evidence
+from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.warning import AnswerWarning
 
 
@@ -21,7 +21,7 @@ class Context:
     left_out: int
     trimmed: int
     warnings: tuple[AnswerWarning, ...]
-    evidence: tuple[Evidence, ...] = ()
+    dependencies: tuple[FileState, ...] = ()
     """The transcript, when the prior message was read from it."""
     complete: bool = True
     """Whether time was enough to write all of it."""

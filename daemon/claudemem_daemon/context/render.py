@@ -23,9 +23,8 @@ from claudemem_daemon.context.page import Page, Section
 from claudemem_daemon.context.places import places
 from claudemem_daemon.context.transcript import PriorMessage, prior_message
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.derived import Derived
-from claudemem_daemon.evidence import Evidence
-from claudemem_daemon.evidence import look as look_at
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.model import Observation, Selection, Summary
@@ -78,7 +77,7 @@ def make_context(
         left_out=fitted.left_out,
         trimmed=fitted.trimmed,
         warnings=(out_of_time(fitted.observations, settings),) if page.timeline.late else (),
-        evidence=(*prior.evidence, *_zone_evidence(zone)),
+        dependencies=(*prior.dependencies, *_zone_evidence(zone)),
         complete=not page.timeline.late,
     )
 
@@ -232,11 +231,11 @@ def _zone_name(selection: Selection, look: Look) -> str:
     return next((name for epoch in epochs if (name := look.clock.name(epoch))), "")
 
 
-def _zone_evidence(zone: tzinfo | None) -> tuple[Evidence, ...]:
+def _zone_evidence(zone: tzinfo | None) -> tuple[FileState, ...]:
     if zone is not None or "TZ" in os.environ:
         return ()
     # Not racy: a zone file is put in place whole, by a link or a rename.
-    return (replace(look_at(SYSTEM_ZONE), racy=False),)
+    return (replace(file_state(SYSTEM_ZONE), racy=False),)
 
 
 def _prior(question: Question, settings: Settings, selection: Selection) -> PriorMessage:

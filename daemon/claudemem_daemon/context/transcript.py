@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation
 
@@ -35,7 +35,7 @@ class PriorMessage:
     """`text` is empty where there is none; the evidence says what was looked at."""
 
     text: str
-    evidence: tuple[Evidence, ...]
+    dependencies: tuple[FileState, ...]
 
 
 def prior_message(
@@ -49,15 +49,15 @@ def prior_message(
     folder, own = _folder(question, environ)
     if folder is None:
         return PriorMessage("", ())
-    evidence = [look(folder)]
+    dependencies = [file_state(folder)]
     for path in _candidates(folder, own, question.session_id, observations):
-        evidence.append(look(path))
+        dependencies.append(file_state(path))
         text = last_assistant_text(path)
         if text:
-            return PriorMessage(text, tuple(evidence))
-        if len(evidence) > MOST_FILES:
+            return PriorMessage(text, tuple(dependencies))
+        if len(dependencies) > MOST_FILES:
             break
-    return PriorMessage("", tuple(evidence))
+    return PriorMessage("", tuple(dependencies))
 
 
 def project_folder(cwd: str, config_dir: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claudemem_daemon.corridor import Way
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.repository.model import ProjectKey
 from claudemem_daemon.selection.admission import admit
 from claudemem_daemon.stores.pool import StorePool
@@ -48,19 +48,19 @@ class Census:
         return tuple(one.store for one in self.counts.get(key, ()))
 
 
-def take_census(way: Way, pool: StorePool) -> Census:
+def take_census(resolved: ResolvedQuestion, pool: StorePool) -> Census:
     """Count inside a few seconds; a store that cannot be read is a warning."""
     deadline = Deadline.after(COUNTING_SECONDS)
-    keys = {one.key: one for one in reversed(way.keys.keys) if one.match == "exact"}
+    keys = {one.key: one for one in reversed(resolved.keys.keys) if one.match == "exact"}
     keys = dict(reversed(keys.items()))
     counts: dict[str, list[Counted]] = {}
     left_out: dict[str, str] = {}
     warnings: list[AnswerWarning] = []
     # Without keys nothing is to be counted, and an excluded project's stores stay closed.
-    for ref in way.located.stores if way.keys.keys else ():
+    for ref in resolved.located.stores if resolved.keys.keys else ():
         try:
             with pool.reading(ref, deadline) as reader:
-                admitted = admit(way.keys, reader.projects(), reader.merged())
+                admitted = admit(resolved.keys, reader.projects(), reader.merged())
                 left_out.update(admitted.left_out)
                 for name, key in {**admitted.projects, **admitted.merged}.items():
                     keys.setdefault(name, key)
@@ -77,7 +77,9 @@ def take_census(way: Way, pool: StorePool) -> Census:
         keys=keys,
         counts={name: tuple(found) for name, found in counts.items()},
         left_out=left_out,
-        store_paths=tuple(ref.path for ref in way.located.stores) if way.keys.keys else (),
+        store_paths=tuple(ref.path for ref in resolved.located.stores)
+        if resolved.keys.keys
+        else (),
         warnings=tuple(warnings),
     )
 

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from claudemem_daemon import __version__
 from claudemem_daemon.client import Client, Unreachable
-from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics import held
 from claudemem_daemon.diagnostics.age import age
@@ -26,6 +25,7 @@ from claudemem_daemon.hook import home_dir, private_dir, state_dir
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.hookfiles.twice import double_injection
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question, caller_environment
 from claudemem_daemon.server.shapes import query_shape
 from claudemem_daemon.service import manage
@@ -54,9 +54,9 @@ class _Told:
     """What the daemon says, for it may hold more than the files have now; where none answers, the
     same worked out here."""
 
-    def __init__(self, environ: Mapping[str, str], corridor: Corridor, question: Question) -> None:
+    def __init__(self, environ: Mapping[str, str], pipeline: Pipeline, question: Question) -> None:
         self.client = Client(environ)
-        self.corridor = corridor
+        self.pipeline = pipeline
         self.question = question
 
     @cached_property
@@ -76,7 +76,7 @@ class _Told:
         """As `config --json` has them."""
         if self.by_daemon:
             return held.of_daemon(self.client, self.question)
-        return held.of_files(self.corridor, self.question)
+        return held.of_files(self.pipeline, self.question)
 
     @cached_property
     def rows(self) -> Mapping[str, Any]:
@@ -86,14 +86,14 @@ class _Told:
             body = {"cwd": question.cwd, "env": dict(question.env)}
             shape: Mapping[str, Any] = self.client.post("/v1/query", body)
             return shape
-        return query_shape(self.corridor.ask(question, Deadline.after(5)))
+        return query_shape(self.pipeline.ask(question, Deadline.after(5)))
 
 
 def examine(
-    environ: Mapping[str, str], cwd: str, corridor: Corridor, program: str
+    environ: Mapping[str, str], cwd: str, pipeline: Pipeline, program: str
 ) -> tuple[Check, ...]:
     """All checks, in the order in which one would look. Changes nothing."""
-    told = _Told(environ, corridor, Question(cwd=cwd, env=caller_environment(environ)))
+    told = _Told(environ, pipeline, Question(cwd=cwd, env=caller_environment(environ)))
     looks: tuple[Callable[[], Iterator[Check]], ...] = (
         lambda: _folder(environ),
         lambda: _daemon(told),
@@ -207,7 +207,7 @@ def _stores(told: _Told) -> Iterator[Check]:
         else:
             fix = "claudemem-daemon allow " + quoted(path) if path in waiting else ""
             yield Check("store", "warning", one["error"] or "cannot be read", fix)
-    yield _memory(rows, told.corridor.way(told.question).keys.name)
+    yield _memory(rows, told.pipeline.resolved(told.question).keys.name)
     yield from _related(told)
 
 
@@ -237,9 +237,9 @@ def _related(told: _Told) -> Iterator[Check]:
     damaged = any(one["code"] == "settings_rejected" for one in told.settings["warnings"])
     if damaged or not told.rows["projects"]:
         return
-    way = told.corridor.way(told.question)
-    for key, rows in related_keys(way, told.corridor.pool).items():
-        setting = json.dumps({way.keys.name.partition("/")[0]: [key]})
+    resolved = told.pipeline.resolved(told.question)
+    for key, rows in related_keys(resolved, told.pipeline.pool).items():
+        setting = json.dumps({resolved.keys.name.partition("/")[0]: [key]})
         yield Check(
             "related keys",
             "warning",

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from claudemem_daemon.client import Client
-from claudemem_daemon.corridor import Corridor
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.shapes import settings_shape, warning_shapes
 
@@ -31,9 +31,9 @@ def of_daemon(client: Client, question: Question) -> dict[str, Any]:
     }
 
 
-def of_files(corridor: Corridor, question: Question) -> dict[str, Any]:
+def of_files(pipeline: Pipeline, question: Question) -> dict[str, Any]:
     """The same, read here."""
-    settings = corridor.configuration.snapshot(question)
+    settings = pipeline.configuration.snapshot(question)
     return {
         "settings_path": settings.settings_path,
         "settings": settings_shape(settings),

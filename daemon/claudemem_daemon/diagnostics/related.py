@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from claudemem_daemon.corridor import Way
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.selection.admission import admit
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.reader import StoreReader
@@ -15,20 +15,20 @@ NEWEST = 20
 MOST_KEYS = 200
 
 
-def related_keys(way: Way, pool: StorePool) -> dict[str, int]:
+def related_keys(resolved: ResolvedQuestion, pool: StorePool) -> dict[str, int]:
     """Key -> how many of its newest rows have files inside our checkouts, or that lie there under
     the same relative name. For `doctor` alone: it reads rows that are not ours to show."""
-    if not way.keys.checkouts:
+    if not resolved.keys.checkouts:
         return {}
     deadline = Deadline.after(3)
     found: dict[str, int] = {}
-    roots = tuple(path.rstrip("/") + "/" for path in way.keys.checkouts)
-    for ref in way.located.stores:
+    roots = tuple(path.rstrip("/") + "/" for path in resolved.keys.checkouts)
+    for ref in resolved.located.stores:
         try:
             with pool.reading(ref, deadline) as reader:
                 names = list(reader.projects())
-                admitted = admit(way.keys, names, reader.merged())
-                known = {*admitted.projects, *way.keys.excluded}
+                admitted = admit(resolved.keys, names, reader.merged())
+                known = {*admitted.projects, *resolved.keys.excluded}
                 for name in [one for one in names if one not in known][:MOST_KEYS]:
                     hits = _hits(reader, name, roots)
                     if hits:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.model import Kind
 
@@ -30,38 +30,38 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Search:
     found: Found | None
-    evidence: tuple[Evidence, ...]
+    dependencies: tuple[FileState, ...]
     problem: str | None = None
 
 
 def find(start: str, home: str | None) -> Search:
     """Walk up from `start` (real, absolute). The home folder counts as a repository only for
     itself: dotfiles under git do not make one project of all that is below."""
-    evidence: list[Evidence] = []
+    dependencies: list[FileState] = []
     folder = start
     for _ in range(MOST_LEVELS):
         if folder == home and folder != start:
             break
         marker = os.path.join(folder, ".git")
-        seen = look(marker)
-        evidence.append(seen)
+        seen = file_state(marker)
+        dependencies.append(seen)
         if seen.state is not None:
             if os.path.isdir(marker):
                 if gitfiles.is_git_dir(marker):
-                    return Search(_own_git_dir(folder, marker), tuple(evidence))
+                    return Search(_own_git_dir(folder, marker), tuple(dependencies))
             else:
-                found, problem = _linked(folder, marker, evidence)
-                return Search(found, tuple(evidence), problem)
+                found, problem = _linked(folder, marker, dependencies)
+                return Search(found, tuple(dependencies), problem)
         elif gitfiles.is_git_dir(folder):
-            return Search(_inside_git_dir(folder), tuple(evidence))
+            return Search(_inside_git_dir(folder), tuple(dependencies))
         elif folder == start:
             # It may become a bare repository itself; those above it hardly will.
-            evidence.append(look(os.path.join(folder, "HEAD")))
+            dependencies.append(file_state(os.path.join(folder, "HEAD")))
         above = os.path.dirname(folder)
         if above == folder:
             break
         folder = above
-    return Search(None, tuple(evidence))
+    return Search(None, tuple(dependencies))
 
 
 def _own_git_dir(folder: str, git_dir: str) -> Found:
@@ -78,7 +78,9 @@ def _own_git_dir(folder: str, git_dir: str) -> Found:
     return Found("plain", main, real, None, main, f"{git_dir} is its git directory")
 
 
-def _linked(folder: str, marker: str, evidence: list[Evidence]) -> tuple[Found | None, str | None]:
+def _linked(
+    folder: str, marker: str, dependencies: list[FileState]
+) -> tuple[Found | None, str | None]:
     """`folder/.git` is a file that names a git directory."""
     target, problem = link_target(marker)
     if target is None:
@@ -86,15 +88,15 @@ def _linked(folder: str, marker: str, evidence: list[Evidence]) -> tuple[Found |
     if not gitfiles.is_git_dir(target):
         # It may come, or come back, with this link as it is. What makes a folder a git directory
         # lies right in it, so that its own times tell.
-        evidence.append(look(target))
+        dependencies.append(file_state(target))
         return None, f"{marker} names {target}, which is no git directory"
     real = os.path.realpath(target)
-    evidence.append(look(os.path.join(real, "commondir")))
+    dependencies.append(file_state(os.path.join(real, "commondir")))
     common = _common_of(real)
     if common is not None:
         return _worktree(folder, common, real), None
     config = gitfiles.read_config(real)
-    evidence.append(look(os.path.join(real, "config")))
+    dependencies.append(file_state(os.path.join(real, "config")))
     if gitfiles.truth(config.get("core.bare")):
         return Found("dot_bare", None, real, None, None, f"{marker} names the bare {real}"), None
     if f"{os.sep}modules{os.sep}" in real:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from claudemem_daemon.evidence import AnyEvidence
+from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.warning import AnswerWarning
 
 Kind = Literal["plain", "bare", "dot_bare", "separate", "submodule", "none"]
@@ -64,7 +64,7 @@ class Repository:
     resolved_by: str
     """One line: how it was found, for `explain` and `worktrees`."""
     warnings: tuple[AnswerWarning, ...]
-    evidence: tuple[AnyEvidence, ...]
+    dependencies: tuple[Dependency, ...]
 
     @property
     def checkouts(self) -> tuple[Worktree, ...]:

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from claudemem_daemon.dependencies import Dependency, WatchedFiles, all_hold, file_identity
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.evidence import AnyEvidence, EvidenceGroup, look_for, unchanged
 from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.layout import Found
@@ -28,7 +28,7 @@ a warm answer more than everything else."""
 @dataclass(frozen=True, slots=True)
 class _Listing:
     worktrees: tuple[Worktree, ...]
-    evidence: tuple[AnyEvidence, ...]
+    dependencies: tuple[Dependency, ...]
     links: Links
     group: Group | None = None
 
@@ -55,7 +55,7 @@ class Repositories:
         cwd = os.path.normpath(cwd).replace("//", "/", 1)
         with self._lock:
             known = self._answers.get(cwd)
-        if known is not None and unchanged(known.evidence):
+        if known is not None and all_hold(known.dependencies):
             return known
         repository = self._resolve(cwd, depth=0)
         with self._lock:
@@ -80,17 +80,17 @@ class Repositories:
         search = layout.find(real, self._home)
         at_top = search.found is not None and cwd == search.found.top
         # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
-        around = () if at_top else (look_for(cwd),)
+        around = () if at_top else (file_identity(cwd),)
         if search.found is None:
             problem = f"{search.problem}: no repository here; `git worktree repair` may mend it"
             warnings = (
                 (AnswerWarning("git_unreadable", problem, path=cwd),) if search.problem else ()
             )
-            return _outside(cwd, real, (*around, *search.evidence), warnings)
-        return self._found(cwd, real, search.found, (*around, *search.evidence), depth)
+            return _outside(cwd, real, (*around, *search.dependencies), warnings)
+        return self._found(cwd, real, search.found, (*around, *search.dependencies), depth)
 
     def _found(
-        self, cwd: str, real: str, found: Found, evidence: tuple[AnyEvidence, ...], depth: int
+        self, cwd: str, real: str, found: Found, dependencies: tuple[Dependency, ...], depth: int
     ) -> Repository:
         listing = self._list(found.common_dir)
         found, beside = with_main(found, [one.path for one in listing.worktrees])
@@ -128,11 +128,11 @@ class Repositories:
             superproject=superproject,
             resolved_by=found.how,
             warnings=_ownership(found.common_dir),
-            evidence=(
-                *evidence,
+            dependencies=(
+                *dependencies,
                 *beside,
-                *listing.evidence,
-                *(superproject.evidence if superproject is not None else ()),
+                *listing.dependencies,
+                *(superproject.dependencies if superproject is not None else ()),
             ),
         )
 
@@ -146,7 +146,7 @@ class Repositories:
     def _list(self, common_dir: str) -> _Listing:
         with self._lock:
             before = self._listings.get(common_dir)
-        if before is not None and unchanged(before.evidence):
+        if before is not None and all_hold(before.dependencies):
             return before
         listing = _Listing(*list_worktrees(common_dir, before.links if before else {}))
         if len(listing.links) >= MANY_WORKTREES:
@@ -166,12 +166,12 @@ class Repositories:
         group = notices.watch(listing.links)
         if group is None:
             return listing
-        worktrees, evidence, links = list_worktrees(common_dir, {})
+        worktrees, dependencies, links = list_worktrees(common_dir, {})
         if links.keys() != listing.links.keys():
             group.close()
             return listing
-        folder, *members = evidence
-        return _Listing(worktrees, (folder, EvidenceGroup(tuple(members), group)), links, group)
+        folder, *members = dependencies
+        return _Listing(worktrees, (folder, WatchedFiles(tuple(members), group)), links, group)
 
     def _remember_checkouts(self, main: str | None, worktrees: tuple[Worktree, ...]) -> None:
         anchor = main or (worktrees[0].path if worktrees else None)
@@ -192,7 +192,7 @@ class Repositories:
             while len(folder) > len(there) and folder not in self._checkouts:
                 folder = os.path.dirname(folder)
             anchor = self._checkouts.get(folder)
-        evidence = (look_for(cwd), look_for(missing))
+        dependencies = (file_identity(cwd), file_identity(missing))
         known = len(folder) > len(there) and anchor not in (None, folder)
         seen = None
         if known and anchor is not None and os.path.isdir(anchor):
@@ -202,8 +202,8 @@ class Repositories:
         what = "this is no folder" if os.path.lexists(real) else "no such folder"
         if seen is None or seen.common_dir is None:
             warning = AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd)
-            around = seen.evidence if seen is not None else ()
-            return _outside(cwd, real, (*evidence, *around), (warning,), name="")
+            around = seen.dependencies if seen is not None else ()
+            return _outside(cwd, real, (*dependencies, *around), (warning,), name="")
         place = seen.main.path if seen.main is not None else seen.common_dir
         message = f"{cwd}: {what}; answered for its repository, {place}"
         return replace(
@@ -211,7 +211,7 @@ class Repositories:
             cwd=cwd,
             current=_vanished_one(seen.worktrees, real, there) or seen.current,
             warnings=(*seen.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
-            evidence=(*evidence, *seen.evidence),
+            dependencies=(*dependencies, *seen.dependencies),
         )
 
 
@@ -299,7 +299,7 @@ def _vanished_one(worktrees: tuple[Worktree, ...], real: str, there: str) -> Wor
 def _outside(
     cwd: str,
     real: str,
-    evidence: tuple[AnyEvidence, ...],
+    dependencies: tuple[Dependency, ...],
     warnings: tuple[AnswerWarning, ...],
     name: str | None = None,
 ) -> Repository:
@@ -316,7 +316,7 @@ def _outside(
         superproject=None,
         resolved_by="no repository around this folder",
         warnings=warnings,
-        evidence=evidence,
+        dependencies=dependencies,
     )
 
 

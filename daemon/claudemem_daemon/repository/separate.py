@@ -12,31 +12,31 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.repository.layout import Found, link_target
 
 MOST_FOLDERS: Final = 16
 MOST_NEIGHBOURS: Final = 2000
 
 
-def with_main(found: Found, worktrees: Iterable[str]) -> tuple[Found, tuple[Evidence, ...]]:
+def with_main(found: Found, worktrees: Iterable[str]) -> tuple[Found, tuple[FileState, ...]]:
     """`found` with the main checkout as well as it can be told, and what was looked at for it."""
     if not _unsure(found):
         return found, ()
     common = found.common_dir
-    evidence: list[Evidence] = []
+    dependencies: list[FileState] = []
     above = os.path.dirname(common)
     around = (*(os.path.dirname(one) for one in worktrees), above, os.path.dirname(above))
     folders = [one for one in dict.fromkeys(around) if one != "/"]
     for folder in islice(folders, MOST_FOLDERS):
-        evidence.append(look(folder))
+        dependencies.append(file_state(folder))
         for marker in _markers(folder):
             target, _ = link_target(marker)
             if target is not None and os.path.realpath(target) == common:
                 checkout = os.path.dirname(marker)
-                return replace(found, kind="separate", main=checkout), (look(marker),)
+                return replace(found, kind="separate", main=checkout), (file_state(marker),)
     # Of a plain repository it would be the rarest of news, and each answer would have to look.
-    return found, tuple(evidence) if found.kind == "separate" else ()
+    return found, tuple(dependencies) if found.kind == "separate" else ()
 
 
 def _unsure(found: Found) -> bool:

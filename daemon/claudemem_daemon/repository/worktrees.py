@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.model import Repository, Worktree, WorktreeState
 
 MOST_WORKTREES: Final = 20_000
 
-Links = Mapping[str, tuple[Evidence, str | None]]
+Links = Mapping[str, tuple[FileState, str | None]]
 """admin folder's gitdir file -> its state and its text, as last read"""
 
 
 def list_worktrees(
     common_dir: str, known: Links
-) -> tuple[tuple[Worktree, ...], tuple[Evidence, ...], Links]:
+) -> tuple[tuple[Worktree, ...], tuple[FileState, ...], Links]:
     """All linked worktrees with their paths and names, by path; nothing of the checkouts
     themselves is touched. What `known` still vouches for is not read again."""
     folder = os.path.join(common_dir, "worktrees")
-    evidence = [look(folder)]
-    links: dict[str, tuple[Evidence, str | None]] = {}
+    dependencies = [file_state(folder)]
+    links: dict[str, tuple[FileState, str | None]] = {}
     found: list[Worktree] = []
     try:
         names = sorted(os.listdir(folder))[:MOST_WORKTREES]
@@ -32,18 +32,18 @@ def list_worktrees(
         names = []
     for name in names:
         path = os.path.join(folder, name, "gitdir")
-        seen = look(path)
+        seen = file_state(path)
         before = known.get(path)
         if before is not None and before[0] == seen and not seen.racy:
             text = before[1]
         else:
             text = gitfiles.read_line(path)
         links[path] = (seen, text)
-        evidence.append(seen)
+        dependencies.append(seen)
         if text is not None:
             found.append(_worktree(name, text, os.path.dirname(path)))
     found.sort(key=lambda one: one.path)
-    return tuple(found), tuple(evidence), links
+    return tuple(found), tuple(dependencies), links
 
 
 def _worktree(name: str, text: str, admin: str) -> Worktree:

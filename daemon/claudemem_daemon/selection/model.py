@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claudemem_daemon.evidence import Presence
+from claudemem_daemon.dependencies import FileIdentity
 from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import Role
 from claudemem_daemon.settings.model import Source
@@ -107,4 +107,4 @@ class Selection:
     high_water: Mapping[str, int]
     warnings: tuple[AnswerWarning, ...]
     states: tuple[StoreState, ...]
-    evidence: tuple[Presence, ...] = ()
+    dependencies: tuple[FileIdentity, ...] = ()

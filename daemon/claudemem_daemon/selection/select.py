@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import FileIdentity, file_identity
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.evidence import Presence, look_for
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection import decode
@@ -76,7 +76,7 @@ def select(
                 *_cut_off(sources, rows, settings),
             ),
             states=sources.states(),
-            evidence=ours.evidence(),
+            dependencies=ours.dependencies(),
         )
 
 
@@ -145,7 +145,7 @@ class Ownership:
         self._neighbours = Neighbours(keys.checkouts, keys.common_dirs)
         self._excluded = frozenset(keys.excluded)
         self._found: dict[str, str] = {}
-        self._others: dict[str, Presence] = {}
+        self._others: dict[str, FileIdentity] = {}
 
     def keep(self, one: Chosen[Source]) -> bool:
         if one.row.project in self._excluded:
@@ -154,10 +154,10 @@ class Ownership:
         if other is not None:
             self._found.setdefault(one.row.project, other)
             if other not in self._others:
-                self._others[other] = look_for(os.path.join(other, ".git"))
+                self._others[other] = file_identity(os.path.join(other, ".git"))
         return other is None
 
-    def evidence(self) -> tuple[Presence, ...]:
+    def dependencies(self) -> tuple[FileIdentity, ...]:
         """The other checkouts: without one, its rows are told apart no more."""
         return tuple(self._others.values())
 

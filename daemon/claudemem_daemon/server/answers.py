@@ -1,7 +1,7 @@
 """Answers that still stand, kept ready; others made in a worker, each only once at a time.
 
 Nothing expires by time. An answer stands while a glance at everything it was read from says that
-it would come out the same (`Corridor.stands`).
+it would come out the same (`Pipeline.stands`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from claudemem_daemon.context.model import Context
-from claudemem_daemon.corridor import Answer, Corridor
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import DeadlineExceeded
+from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.shapes import as_json, query_shape
 from claudemem_daemon.server.workers import Workers
@@ -29,7 +29,7 @@ FILE_BYTES: Final = 350
 """What the memory of one looked-at file takes, about."""
 SLOW_GLANCE: Final = 0.02
 """Seconds; a glance that once took longer (a share, a disk asleep) is left to a worker."""
-CORRIDOR_SHARE: Final = 0.9
+PIPELINE_SHARE: Final = 0.9
 """Of the time of a request; the rest is for rendering and sending what came."""
 
 
@@ -80,8 +80,8 @@ def key_of(kind: Kind, question: Question) -> Key:
 class Answers:
     """The memory of the server; touched by the event loop alone."""
 
-    def __init__(self, corridor: Corridor, workers: Workers) -> None:
-        self._corridor = corridor
+    def __init__(self, pipeline: Pipeline, workers: Workers) -> None:
+        self._corridor = pipeline
         self._workers = workers
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
         self._bytes = 0
@@ -116,7 +116,7 @@ class Answers:
     async def get(self, kind: Kind, question: Question, key: Key) -> bytes:
         """The answer, ready or made now.
 
-        Raises `DeadlineExceeded` when nothing came in time, and what the corridor raises.
+        Raises `DeadlineExceeded` when nothing came in time, and what the pipeline raises.
         """
         body = self.ready(key)
         if body is not None:
@@ -155,7 +155,7 @@ class Answers:
     def _take_off(self, kind: Kind, question: Question, key: Key, seconds: float) -> _Flight:
         began: list[float] = []
         kept = self._kept.get(key)
-        deadline = Deadline.after(seconds * CORRIDOR_SHARE)
+        deadline = Deadline.after(seconds * PIPELINE_SHARE)
 
         def work() -> Made:
             began.append(time.monotonic())
@@ -187,7 +187,7 @@ class Answers:
             return
         # Only what tells whether it stands is kept beside the bytes; the rows are in them.
         bare = replace(made.answer, selection=replace(selection, observations=(), summaries=()))
-        size = len(made.body) + FILE_BYTES * (8 + len(made.answer.way.evidence))
+        size = len(made.body) + FILE_BYTES * (8 + len(made.answer.resolved.dependencies))
         if size > MOST_BYTES // 3:
             return
         self._kept[key] = _Kept(replace(made, answer=bare), size, slow)
@@ -201,11 +201,11 @@ class Answers:
             self._bytes -= kept.size
 
 
-def make(corridor: Corridor, kind: Kind, question: Question, deadline: Deadline) -> Made:
-    """Walk the corridor and write the answer down."""
+def make(pipeline: Pipeline, kind: Kind, question: Question, deadline: Deadline) -> Made:
+    """Walk the pipeline and write the answer down."""
     if kind == "query":
-        answer = corridor.ask(question, deadline)
+        answer = pipeline.ask(question, deadline)
         return Made(as_json(query_shape(answer)), answer, None)
-    whole = corridor.context(question, deadline)
+    whole = pipeline.context(question, deadline)
     text = whole.context.text.encode("utf-8", "replace")
     return Made(text, whole.answer, replace(whole.context, text=""))

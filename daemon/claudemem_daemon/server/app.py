@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from claudemem_daemon.corridor import Corridor
 from claudemem_daemon.errors import ClaudememError
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import Answers, Key, key_of
 from claudemem_daemon.server.hooks.sessions import Sessions
@@ -40,7 +40,7 @@ ROUTES: Final = frozenset(
 class Parts:
     """What the routes work with; all of it lives as long as the daemon."""
 
-    corridor: Corridor
+    pipeline: Pipeline
     workers: Workers
     answers: Answers
     metrics: Metrics

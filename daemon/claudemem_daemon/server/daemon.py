@@ -29,7 +29,7 @@ from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.notify import Notifier
-from claudemem_daemon.server.remembering import RememberingCorridor
+from claudemem_daemon.server.remembering import RememberingPipeline
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.serving import Serving
 from claudemem_daemon.server.state import DaemonState, SocketState, StartedBy
@@ -69,7 +69,7 @@ class Daemon:
         self._stop = asyncio.Event()
         self._metrics = Metrics()
         self._workers = Workers(allocator.give_back)
-        self._corridor = RememberingCorridor(build_corridor(environ))
+        self._corridor = RememberingPipeline(build_corridor(environ))
         self._answers = Answers(self._corridor, self._workers)
         self._watcher = SettingsWatcher(self._corridor.configuration, lambda: None)
         parts = Parts(

@@ -1,4 +1,4 @@
-"""The daemon's corridor: rows that were selected a moment ago and still stand are not selected
+"""The daemon's pipeline: rows that were selected a moment ago and still stand are not selected
 again. That is what the hooks of one repository ask, session after session, prompt after prompt."""
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import Final
 
-from claudemem_daemon.corridor import Answer, Corridor
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.server.answers import Key, key_of
@@ -20,24 +20,24 @@ MOST_TEXT: Final = 128 * 1024
 MOST_TEXT_OF_ALL: Final = 512 * 1024
 
 
-class RememberingCorridor(Corridor):
-    """A `Corridor` with a bounded memory of rows. Safe from several threads."""
+class RememberingPipeline(Pipeline):
+    """A `Pipeline` with a bounded memory of rows. Safe from several threads."""
 
-    def __init__(self, corridor: Corridor) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(
-            corridor.configuration, corridor.repositories, corridor.trust, corridor.pool
+            pipeline.configuration, pipeline.repositories, pipeline.trust, pipeline.pool
         )
         self._rows: OrderedDict[Key, tuple[Answer, int]] = OrderedDict()
         self._text = 0
         self._lock = threading.Lock()
 
     def ask(self, question: Question, deadline: Deadline) -> Answer:
-        """As `Corridor.ask`, by a glance where nothing changed."""
+        """As `Pipeline.ask`, by a glance where nothing changed."""
         key = _rows_key(question)
         with self._lock:
             known = self._rows.get(key)
         if known is not None and self.stands(known[0]):
-            return replace(known[0], way=replace(known[0].way, question=question))
+            return replace(known[0], resolved=replace(known[0].resolved, question=question))
         answer = super().ask(question, deadline)
         self._remember(key, answer)
         return answer

@@ -1,4 +1,4 @@
-"""The routes of the interface; each a few lines between the schema and the corridor."""
+"""The routes of the interface; each a few lines between the schema and the pipeline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.status import build_status
 from claudemem_daemon.errors import ClaudememError, DeadlineExceeded
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.answers import CORRIDOR_SHARE, key_of
+from claudemem_daemon.server.answers import PIPELINE_SHARE, key_of
 from claudemem_daemon.server.app import INJECT, JSON, TEXT, Asked, Door, Parts, Refusals
 from claudemem_daemon.server.hooks.answering import answer as answer_hook
 from claudemem_daemon.server.hooks.model import HookAnswer
@@ -61,8 +61,8 @@ class Routes:
         ]
 
     async def healthz(self, _request: Request) -> Response:
-        pool = self._parts.corridor.pool
-        rejected = self._parts.corridor.configuration.state().rejected is not None
+        pool = self._parts.pipeline.pool
+        rejected = self._parts.pipeline.configuration.state().rejected is not None
         degraded = rejected or any(not store.ok for store in pool.describe())
         return _json(
             {
@@ -86,13 +86,13 @@ class Routes:
     async def explain(self, request: Request) -> Response:
         body = parse_body(await request.body())
         question = body.question(header_environment(_raw(request)))
-        corridor = self._parts.corridor
+        pipeline = self._parts.pipeline
         seconds = self._parts.answers.seconds(question)
-        deadline = Deadline.after(seconds * CORRIDOR_SHARE)
+        deadline = Deadline.after(seconds * PIPELINE_SHARE)
 
         def work() -> bytes:
-            way, explanation = corridor.explain(question, deadline, body.observation)
-            return as_json(explain_shape(way, explanation))
+            resolved, explanation = pipeline.explain(question, deadline, body.observation)
+            return as_json(explain_shape(resolved, explanation))
 
         return Response(await self._within(seconds, work), media_type=JSON)
 
@@ -103,10 +103,10 @@ class Routes:
         began = time.perf_counter()
         parts = self._parts
         seconds = parts.answers.seconds(Question(cwd="/", env=environ))
-        deadline = Deadline.after(seconds * CORRIDOR_SHARE)
+        deadline = Deadline.after(seconds * PIPELINE_SHARE)
 
         def work() -> HookAnswer:
-            return answer_hook(platform, body, environ, parts.corridor, parts.sessions, deadline)
+            return answer_hook(platform, body, environ, parts.pipeline, parts.sessions, deadline)
 
         answer = await self._within(seconds, work)
         parts.metrics.hook(platform, answer.event, answer.cwd, time.perf_counter() - began)
@@ -119,7 +119,7 @@ class Routes:
         # It says nothing to us, but a client that is answered while it still sends sees an error.
         await request.body()
         seconds = self._parts.answers.seconds(Question(cwd="/"))
-        done = await self._within(seconds, self._parts.corridor.configuration.reload)
+        done = await self._within(seconds, self._parts.pipeline.configuration.reload)
         self._parts.answers.clear()
         return _json({"revision": done.revision, "warnings": warning_shapes(done.warnings)})
 

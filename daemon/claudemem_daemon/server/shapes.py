@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from claudemem_daemon.corridor import Answer, Way
+from claudemem_daemon.pipeline import Answer, ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Summary
 from claudemem_daemon.settings.model import KEY_FIELDS, Settings, Source
@@ -37,28 +37,28 @@ def query_shape(answer: Answer) -> dict[str, Any]:
     }
 
 
-def explain_shape(way: Way, explanation: Explanation) -> dict[str, Any]:
+def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[str, Any]:
     """The answer of `/v1/explain`: the way of the question, then what each filter left."""
-    repository = way.repository
+    repository = resolved.repository
     selection = explanation.selection
     return {
         "repository": {
             "kind": repository.kind if repository is not None else None,
-            "name": way.keys.name,
+            "name": resolved.keys.name,
             "main": repository.main.path if repository is not None and repository.main else None,
             "common_dir": repository.common_dir if repository is not None else None,
             "resolved_by": repository.resolved_by
             if repository is not None
             else "projects asked for by name",
         },
-        "settings": settings_shape(way.settings),
-        "keys": [plain(key) for key in way.keys.keys],
+        "settings": settings_shape(resolved.settings),
+        "keys": [plain(key) for key in resolved.keys.keys],
         "stores": [plain(store) for store in selection.stores],
         "filters": filters_shape(selection.filters),
         "duplicates": selection.duplicates,
         "complete": selection.complete,
         **explanation.as_json(),
-        "warnings": warning_shapes((*way.warnings, *selection.warnings)),
+        "warnings": warning_shapes((*resolved.warnings, *selection.warnings)),
     }
 
 

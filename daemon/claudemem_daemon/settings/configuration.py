@@ -8,12 +8,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from claudemem_daemon.evidence import Evidence, unchanged
+from claudemem_daemon.dependencies import FileState, all_hold
 from claudemem_daemon.hook import home_dir
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings.fold import Inputs, fold
 from claudemem_daemon.settings.keys import DATA_DIR, DATA_DIR_KEY, KEYS, shown
-from claudemem_daemon.settings.lastgood import FileState, RejectedEdit, SettingsFile
+from claudemem_daemon.settings.lastgood import LoadedFile, RejectedEdit, SettingsFile
 from claudemem_daemon.settings.model import Origin, Settings, Source
 from claudemem_daemon.warning import AnswerWarning
 
@@ -52,7 +52,7 @@ class _DataDir:
     path: str
     source: Source
     warnings: tuple[AnswerWarning, ...] = ()
-    decided_by: FileState | None = None
+    decided_by: LoadedFile | None = None
     """The home folder's settings.json, where it was asked."""
 
 
@@ -117,7 +117,7 @@ class Configuration:
 
     def current(self, settings: Settings) -> bool:
         """Whether the question of this snapshot would be given the same again."""
-        return settings.revision == self._revision and unchanged(settings.evidence)
+        return settings.revision == self._revision and all_hold(settings.dependencies)
 
     def reload(self) -> Reload:
         """Read every known settings.json again by its content, whatever size and times say."""
@@ -141,7 +141,7 @@ class Configuration:
             rejected = decider.rejected if decider is not None else None
         return ConfigurationState(
             path=settings.settings_path,
-            exists=file.evidence.state is not None,
+            exists=file.dependencies.state is not None,
             revision=self._revision,
             loaded_at=file.loaded_at,
             rejected=rejected,
@@ -162,10 +162,10 @@ class Configuration:
         claude_dir = env.get(CLAUDE_DIR) or self._environ.get(CLAUDE_DIR) or ""
         if not os.path.isabs(claude_dir):
             claude_dir = os.path.join(self._home, ".claude")
-        evidence: tuple[Evidence, ...] = (file.evidence,)
+        dependencies: tuple[FileState, ...] = (file.dependencies,)
         warnings = (*place.warnings, *file.warnings)
         if place.decided_by is not None and path != self._at_home.path:
-            evidence = (place.decided_by.evidence, *evidence)
+            dependencies = (place.decided_by.dependencies, *dependencies)
             warnings = (*_on_data_dir(place.decided_by), *warnings)
         return fold(
             Inputs(
@@ -180,7 +180,7 @@ class Configuration:
                 data_dir_source=place.source,
                 claude_dir=claude_dir,
                 warnings=warnings,
-                evidence=evidence,
+                dependencies=dependencies,
             )
         )
 
@@ -240,7 +240,7 @@ def _ours(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _on_data_dir(decider: FileState) -> tuple[AnswerWarning, ...]:
+def _on_data_dir(decider: LoadedFile) -> tuple[AnswerWarning, ...]:
     """What is to be said of the home folder's settings.json by those who read another one."""
     return tuple(
         one for one in decider.warnings if one.key == DATA_DIR or one.code == "settings_rejected"

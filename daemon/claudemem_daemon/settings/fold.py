@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claudemem_daemon.evidence import Evidence
+from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.keys import DATA_DIR, KEYS, MOST_OBSERVATIONS, clean_ids, shown
@@ -46,7 +46,7 @@ class Inputs:
     data_dir_source: Source
     claude_dir: str
     warnings: tuple[AnswerWarning, ...]
-    evidence: tuple[Evidence, ...]
+    dependencies: tuple[FileState, ...]
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ def fold(inputs: Inputs) -> Settings:
         mode=loaded.mode,
         sources=folded.sources,
         warnings=tuple(folded.warnings),
-        evidence=(*inputs.evidence, *loaded.evidence),
+        dependencies=(*inputs.dependencies, *loaded.dependencies),
     )
 
 

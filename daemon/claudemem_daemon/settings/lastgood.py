@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.keys import DATA_DIR, DATA_DIR_KEY, KEYS, shown
 from claudemem_daemon.settings.sources import Document, Rejected, document, read_bytes
 from claudemem_daemon.warning import AnswerWarning
@@ -29,10 +29,10 @@ class RejectedEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class FileState:
+class LoadedFile:
     """What one settings.json says: `values` by key, all of a form that their parsers took."""
 
-    evidence: Evidence
+    dependencies: FileState
     values: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[AnswerWarning, ...] = ()
     rejected: RejectedEdit | None = None
@@ -52,60 +52,60 @@ class SettingsFile:
         self._home = home
         self._changed = changed
         self._lock = threading.Lock()
-        self._state: FileState | None = None
+        self._state: LoadedFile | None = None
         self._digest: bytes | None = None
 
     @property
-    def last(self) -> FileState | None:
+    def last(self) -> LoadedFile | None:
         """The state at the last look, whoever had it; None before the first."""
         return self._state
 
-    def glance(self) -> FileState:
+    def glance(self) -> LoadedFile:
         """The state now, for one stat; the file is read only where that shows a change."""
         known = self._state
-        if known is not None and not known.evidence.racy:
-            evidence = look(self.path)
-            if evidence.state == known.evidence.state:
+        if known is not None and not known.dependencies.racy:
+            dependencies = file_state(self.path)
+            if dependencies.state == known.dependencies.state:
                 return known
         return self.read()
 
-    def read(self) -> FileState:
+    def read(self) -> LoadedFile:
         """The state now, by the content, whatever size and times say."""
         with self._lock:
             # Looked at before it is read: an edit in between shows at the next glance.
-            evidence = look(self.path)
+            dependencies = file_state(self.path)
             data = read_bytes(self.path)
             digest = None if data is None else hashlib.sha256(_content(data)).digest()
             known = self._state
             if known is not None and digest == self._digest:
-                self._state = _seen_again(known, evidence)
+                self._state = _seen_again(known, dependencies)
                 return self._state
             self._digest = digest
-            self._state = self._taken(evidence, data, known or FileState(evidence))
+            self._state = self._taken(dependencies, data, known or LoadedFile(dependencies))
         if known is not None:
             self._changed()
         return self._state
 
     def _taken(
-        self, evidence: Evidence, data: bytes | Rejected | None, before: FileState
-    ) -> FileState:
+        self, dependencies: FileState, data: bytes | Rejected | None, before: LoadedFile
+    ) -> LoadedFile:
         """What the new content makes of the state before it."""
         if data is None:
-            return FileState(evidence)
+            return LoadedFile(dependencies)
         read = document(data) if isinstance(data, bytes) else data
         if isinstance(read, Rejected):
-            return self._rejected(evidence, read, before)
+            return self._rejected(dependencies, read, before)
         values, warnings = self._checked(read, before.values)
-        return FileState(evidence, values, warnings, loaded_at=time.time())
+        return LoadedFile(dependencies, values, warnings, loaded_at=time.time())
 
-    def _rejected(self, evidence: Evidence, read: Rejected, before: FileState) -> FileState:
+    def _rejected(self, dependencies: FileState, read: Rejected, before: LoadedFile) -> LoadedFile:
         stands = "the defaults stand"
         if before.loaded_at is not None:
             clock = time.strftime("%H:%M:%S", time.localtime(before.loaded_at))
             stands = f"still using what was loaded at {clock}"
         reason = f"{self.path} {read.reason}; {stands}: mend the file"
-        return FileState(
-            evidence,
+        return LoadedFile(
+            dependencies,
             before.values,
             (AnswerWarning("settings_rejected", reason, path=self.path),),
             RejectedEdit(self.path, time.time(), reason, read.line, read.column),
@@ -146,8 +146,8 @@ class SettingsFile:
         return taken, tuple(warnings)
 
 
-def _seen_again(known: FileState, evidence: Evidence) -> FileState:
-    return FileState(evidence, known.values, known.warnings, known.rejected, known.loaded_at)
+def _seen_again(known: LoadedFile, dependencies: FileState) -> LoadedFile:
+    return LoadedFile(dependencies, known.values, known.warnings, known.rejected, known.loaded_at)
 
 
 def _content(data: bytes | Rejected) -> bytes:

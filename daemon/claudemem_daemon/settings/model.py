@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from claudemem_daemon.evidence import Evidence
+from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.question import Scope
 from claudemem_daemon.warning import AnswerWarning
 
@@ -91,7 +91,7 @@ class Settings:
     timeout_ms: int
     sources: Mapping[str, Source]
     warnings: tuple[AnswerWarning, ...]
-    evidence: tuple[Evidence, ...]
+    dependencies: tuple[FileState, ...]
     """settings.json and every mode file that was read or looked for."""
 
     def value(self, key: str) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claudemem_daemon.evidence import Evidence, look
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import Mode, ModeItem
 from claudemem_daemon.settings.sources import Rejected, parse, read_bytes
 
@@ -60,7 +60,7 @@ class LoadedMode:
 
     mode: Mode
     problem: str | None
-    evidence: tuple[Evidence, ...]
+    dependencies: tuple[FileState, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Places:
     """Folders in which mode files may lie, in the order in which they are looked for."""
 
     folders: tuple[str, ...]
-    evidence: tuple[Evidence, ...]
+    dependencies: tuple[FileState, ...]
 
 
 def places(modes_dir: str | None, data_dir: str, claude_dir: str) -> Places:
@@ -97,26 +97,26 @@ def load(wanted: str, where: Places) -> LoadedMode:
     parent stands. What is unknown or broken is the built-in `code`. Whatever stands in for what was
     asked for, `problem` says so in one line.
     """
-    evidence = dict.fromkeys(where.evidence)
+    dependencies = dict.fromkeys(where.dependencies)
     parent, _, variant = wanted.partition("--")
-    found = _find(parent, where, evidence)
+    found = _find(parent, where, dependencies)
     problem: str | None = None
     if isinstance(found, Rejected):
         problem = f"{found.reason}; the built-in mode code stands"
-        return LoadedMode(CODE, problem, tuple(evidence))
+        return LoadedMode(CODE, problem, tuple(dependencies))
     if found is None and parent != CODE.id:
         problem = f"there is no {parent}.json in {where.folders[0]}; the built-in mode code stands"
-        return LoadedMode(CODE, problem, tuple(evidence))
+        return LoadedMode(CODE, problem, tuple(dependencies))
     mode = CODE if found is None else found.mode
     if variant:
-        over = _find(wanted, where, evidence, below=found)
+        over = _find(wanted, where, dependencies, below=found)
         if isinstance(over, Rejected):
             problem = f"{over.reason}; the mode {parent} stands"
         elif over is not None:
             mode = over.mode
         elif parent != CODE.id or variant not in LANGUAGES:
             problem = f"there is no {wanted}.json in {where.folders[0]}; the mode {parent} stands"
-    return LoadedMode(replace(mode, id=wanted), problem, tuple(evidence))
+    return LoadedMode(replace(mode, id=wanted), problem, tuple(dependencies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,12 @@ class _Found:
 
 
 def _find(
-    name: str, where: Places, evidence: dict[Evidence, None], below: _Found | None = None
+    name: str, where: Places, dependencies: dict[FileState, None], below: _Found | None = None
 ) -> _Found | Rejected | None:
     """The first file of that name, over what is `below`; None where there is no such file."""
     for folder in where.folders:
         path = os.path.join(folder, f"{name}.json")
-        evidence[_glimpse(path)] = None
+        dependencies[_glimpse(path)] = None
         data = read_bytes(path) if os.path.isdir(folder) else None
         if data is None:
             continue
@@ -148,16 +148,16 @@ def _find(
     return None
 
 
-def _glimpse(path: str) -> Evidence:
+def _glimpse(path: str) -> FileState:
     """Evidence of `path`, or of the outermost folder on the way to it that is missing: nothing can
     appear below before that does, and several paths often share it, which saves looks later on."""
-    evidence = look(path)
-    while evidence.state is None and evidence.path != "/":
-        above = look(os.path.dirname(evidence.path))
+    dependencies = file_state(path)
+    while dependencies.state is None and dependencies.path != "/":
+        above = file_state(os.path.dirname(dependencies.path))
         if above.state is not None:
             break
-        evidence = above
-    return evidence
+        dependencies = above
+    return dependencies
 
 
 def _mode(name: str, shape: Mapping[str, Any], path: str) -> Mode | None:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claudemem_daemon.evidence import Evidence, State, look
+from claudemem_daemon.dependencies import FileState, State, file_state
 
 STORE_NAME: Final = "claude-mem.db"
 _SETTINGS: Final = ("settings.local.json", "settings.json")
@@ -36,33 +36,33 @@ class CheckoutFiles:
     def __init__(self) -> None:
         self._data_dirs: dict[str, tuple[State, str | None]] = {}
 
-    def named(self, checkout: str) -> tuple[tuple[Named, ...], tuple[Evidence, ...]]:
+    def named(self, checkout: str) -> tuple[tuple[Named, ...], tuple[FileState, ...]]:
         """The stores this checkout names, and every file that was looked at."""
         found: list[Named] = []
         own = os.path.join(checkout, ".claude-mem")
-        folder = look(own)
-        evidence = [folder]
+        folder = file_state(own)
+        dependencies = [folder]
         if folder.state is not None:
             path = os.path.join(own, STORE_NAME)
-            store = look(path)
-            evidence.append(store)
+            store = file_state(path)
+            dependencies.append(store)
             if store.state is not None:
                 found.append(Named(path, "inside the checkout", path))
-        claude = look(os.path.join(checkout, ".claude"))
-        evidence.append(claude)
+        claude = file_state(os.path.join(checkout, ".claude"))
+        dependencies.append(claude)
         if claude.state is not None:
             for name in _SETTINGS:
                 one, seen = self._setting(os.path.join(claude.path, name))
-                evidence.append(seen)
+                dependencies.append(seen)
                 if one is not None:
                     found.append(one)
         # The folders are looked at for their appearance alone: their times change with any file
         # in them, and each file that matters has an entry of its own.
-        kept = [one for one in evidence if one.path not in (own, claude.path) or not one.state]
+        kept = [one for one in dependencies if one.path not in (own, claude.path) or not one.state]
         return tuple(found), tuple(kept)
 
-    def _setting(self, path: str) -> tuple[Named | None, Evidence]:
-        seen = look(path)
+    def _setting(self, path: str) -> tuple[Named | None, FileState]:
+        seen = file_state(path)
         if seen.state is None:
             return None, seen
         known = self._data_dirs.get(path)

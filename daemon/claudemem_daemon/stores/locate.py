@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.evidence import Looked, look, look_for
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
@@ -35,7 +35,7 @@ def locate(
     """
     checkouts = _checkouts(repository, keys)
     search = _Search(trust)
-    search.evidence.extend(trust.evidence)
+    search.dependencies.extend(trust.dependencies)
     named = _named(search, checkouts, _near(repository, checkouts))
     by_checkout = "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
     for rule, value in _mapped(checkouts, settings):
@@ -54,7 +54,7 @@ def locate(
         tuple(search.stores),
         tuple(search.refused),
         (*trust.warnings, *search.warnings),
-        tuple(search.evidence),
+        tuple(search.dependencies),
     )
 
 
@@ -70,14 +70,14 @@ class _Search:
     stores: list[StoreRef] = field(default_factory=list)
     refused: list[StoreReport] = field(default_factory=list)
     warnings: list[AnswerWarning] = field(default_factory=list)
-    evidence: list[Looked] = field(default_factory=list)
+    dependencies: list[FileDependency] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
     _users: set[tuple[int, int]] = field(default_factory=set)
 
     def claim(self, path: str) -> None:
         """The user's own store: no checkout's word about it makes it wait."""
-        state = look(path).state
+        state = file_state(path).state
         if state is not None:
             self._users.add((state[0], state[1]))
 
@@ -85,7 +85,7 @@ class _Search:
         self, path: str, rule: str, *, explicit: bool, trusted: bool, quiet: bool = False
     ) -> None:
         """Take the store at `path`, or say why not."""
-        seen = look(path)
+        seen = file_state(path)
         if seen.state is None:
             self._not_there(path, rule, explicit=explicit, quiet=quiet)
             return
@@ -96,13 +96,13 @@ class _Search:
         if trusted or identity in self._users:
             self.stores.append(StoreRef(path, rule))
             return
-        same = look_for(path)
+        same = file_identity(path)
         if self.trust.allowed(path):
             # Looked at before: another file in its place since then has to be allowed again.
-            self.evidence.append(same)
+            self.dependencies.append(same)
             self.stores.append(StoreRef(path, rule))
             return
-        self.evidence.append(seen)
+        self.dependencies.append(seen)
         message = (
             f"{path} waits: {rule}, and a checkout's own store is read only after"
             f" `claudemem-daemon allow {quoted(path)}`"
@@ -114,7 +114,7 @@ class _Search:
         if path in self._missing:
             return
         self._missing.add(path)
-        self.evidence.append(look_for(path))
+        self.dependencies.append(file_identity(path))
         error = _why_not(path)
         # No store yet is how every memory begins; a way that leads nowhere is not.
         nothing = error.reason == "missing" and not os.path.lexists(path)
@@ -172,17 +172,17 @@ def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> l
     allowed = {entry.path for entry in search.trust.entries()}
     named: list[Named] = []
     for checkout in checkouts:
-        stores, evidence = search.trust.checkouts.named(checkout)
+        stores, dependencies = search.trust.checkouts.named(checkout)
         named.extend(stores)
-        search.evidence.extend(
+        search.dependencies.extend(
             one
-            for one in evidence
+            for one in dependencies
             if (one.path.endswith(".json") and one.state is not None)
             or (checkout in near and one.state is None)
         )
         for path in allowed:
             if path.startswith(checkout + "/") and not os.path.exists(path):
-                search.evidence.append(look(path))
+                search.dependencies.append(file_state(path))
     return named
 
 

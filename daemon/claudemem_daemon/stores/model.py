@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from claudemem_daemon.evidence import Looked
+from claudemem_daemon.dependencies import FileDependency
 from claudemem_daemon.warning import AnswerWarning
 
 STORE_REASONS: Final = (
@@ -38,7 +38,7 @@ class Located:
     stores: tuple[StoreRef, ...]
     refused: tuple[StoreReport, ...]
     warnings: tuple[AnswerWarning, ...]
-    evidence: tuple[Looked, ...]
+    dependencies: tuple[FileDependency, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.evidence import Evidence, look
 from claudemem_daemon.stores.checkout import CheckoutFiles
 from claudemem_daemon.warning import AnswerWarning
 
@@ -36,7 +36,7 @@ class TrustEntry:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    evidence: Evidence
+    dependencies: FileState
     entries: Mapping[str, TrustEntry]
     warnings: tuple[AnswerWarning, ...]
 
@@ -56,8 +56,8 @@ class Trust:
         self._lock = threading.Lock()
 
     @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        return (self._read().evidence,)
+    def dependencies(self) -> tuple[FileState, ...]:
+        return (self._read().dependencies,)
 
     @property
     def warnings(self) -> tuple[AnswerWarning, ...]:
@@ -113,12 +113,12 @@ class Trust:
         return bool(named)
 
     def _read(self) -> _Known:
-        evidence = look(self.path)
+        dependencies = file_state(self.path)
         known = self._known
-        if known is not None and not known.evidence.racy and known.evidence == evidence:
+        if known is not None and not known.dependencies.racy and known.dependencies == dependencies:
             return known
-        entries, warnings = _load(self.path, evidence)
-        known = _Known(evidence, entries, warnings)
+        entries, warnings = _load(self.path, dependencies)
+        known = _Known(dependencies, entries, warnings)
         self._known = known
         return known
 
@@ -128,7 +128,7 @@ class Trust:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             with self._lock, _locked_folder(folder):
-                entries = dict(_load(self.path, look(self.path))[0])
+                entries = dict(_load(self.path, file_state(self.path))[0])
                 before = dict(entries)
                 yield entries
                 if entries != before:
@@ -145,8 +145,10 @@ def _entry(real: str) -> TrustEntry:
     return TrustEntry(real, seen.st_uid, seen.st_dev, seen.st_ino)
 
 
-def _load(path: str, evidence: Evidence) -> tuple[dict[str, TrustEntry], tuple[AnswerWarning, ...]]:
-    if evidence.state is None:
+def _load(
+    path: str, dependencies: FileState
+) -> tuple[dict[str, TrustEntry], tuple[AnswerWarning, ...]]:
+    if dependencies.state is None:
         return {}, ()
     try:
         seen = os.stat(path)

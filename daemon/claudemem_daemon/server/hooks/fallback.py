@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from claudemem_daemon.api import open_corridor
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.server.hooks.answering import answer
 
@@ -13,5 +13,5 @@ def answer_in_process(
     platform: str, body: bytes, environ: Mapping[str, str], until: float
 ) -> bytes:
     """What the hook prints; `until` is a moment on the monotonic clock, in seconds."""
-    with open_corridor(environ) as corridor:
-        return answer(platform, body, environ, corridor, None, Deadline(until)).body
+    with open_pipeline(environ) as pipeline:
+        return answer(platform, body, environ, pipeline, None, Deadline(until)).body

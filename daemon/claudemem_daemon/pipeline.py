@@ -3,7 +3,7 @@
     question -> settings -> repository -> stores -> selection -> context
 
 Each step takes the values of the steps before and returns a new frozen one. The daemon, the command
-line without a daemon and the Python interface all walk here; `Corridor` only holds the four
+line without a daemon and the Python interface all walk here; `Pipeline` only holds the four
 long-lived things that remember something between two questions.
 """
 
@@ -19,8 +19,8 @@ from claudemem_daemon.context.entries import Written
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import make_context
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import Dependency, all_hold
 from claudemem_daemon.derived import Derived
-from claudemem_daemon.evidence import AnyEvidence, unchanged
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import ProjectKeys, Repository
@@ -44,7 +44,7 @@ memory of all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ResolvedQuestion:
     """The first three steps of one question: all that is known before a store is opened."""
 
     question: Question
@@ -65,22 +65,22 @@ class Way:
         )
 
     @property
-    def evidence(self) -> tuple[AnyEvidence, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """What repository and stores were read from; `Configuration.current` knows the settings'."""
-        repository = self.repository.evidence if self.repository is not None else ()
-        return (*repository, *self.located.evidence)
+        repository = self.repository.dependencies if self.repository is not None else ()
+        return (*repository, *self.located.dependencies)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The rows for one question."""
 
-    way: Way
+    resolved: ResolvedQuestion
     selection: Selection
 
     @property
     def warnings(self) -> tuple[AnswerWarning, ...]:
-        return (*self.way.warnings, *self.selection.warnings)
+        return (*self.resolved.warnings, *self.selection.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ContextAnswer:
         return (*self.answer.warnings, *self.context.warnings)
 
 
-class Corridor:
+class Pipeline:
     """What remembers between questions: settings last read, repositories seen, stores allowed,
     connections open. Safe to walk from several threads at once."""
 
@@ -110,12 +110,12 @@ class Corridor:
         self.repositories = repositories
         self.trust = trust
         self.pool = pool
-        self._ways: OrderedDict[tuple[object, ...], Way] = OrderedDict()
+        self._ways: OrderedDict[tuple[object, ...], ResolvedQuestion] = OrderedDict()
         self._decoded = Derived[Row, Observation]()
         self._written = Derived[Observation, Written]()
         self._lock = threading.Lock()
 
-    def way(self, question: Question) -> Way:
+    def resolved(self, question: Question) -> ResolvedQuestion:
         """Settings, repository, keys and stores for `question`; opens no store.
 
         While nothing changed but a store, the way is the one of the time before.
@@ -125,22 +125,22 @@ class Corridor:
         if (
             known is not None
             and self.configuration.current(known.settings)
-            and unchanged(known.evidence)
+            and all_hold(known.dependencies)
         ):
             return replace(known, question=question)
         return self._walked(question)
 
-    def _walked(self, question: Question) -> Way:
-        way = self._way(question)
+    def _walked(self, question: Question) -> ResolvedQuestion:
+        resolved = self._way(question)
         key = _way_key(question)
         with self._lock:
-            self._ways[key] = way
+            self._ways[key] = resolved
             self._ways.move_to_end(key)
             while len(self._ways) > MOST_WAYS:
                 self._ways.popitem(last=False)
-        return way
+        return resolved
 
-    def _way(self, question: Question) -> Way:
+    def _way(self, question: Question) -> ResolvedQuestion:
         settings = self.configuration.snapshot(question)
         if question.projects:
             repository = None
@@ -149,23 +149,29 @@ class Corridor:
             repository = self.repositories.resolve(question.cwd)
             keys = project_keys(repository, settings)
         located = locate(repository, keys, settings, question.env, self.trust)
-        return Way(question, settings, repository, keys, located)
+        return ResolvedQuestion(question, settings, repository, keys, located)
 
     def ask(self, question: Question, deadline: Deadline) -> Answer:
         """The rows, inside the deadline; what could not be read in time is a warning."""
-        way = self.way(question)
-        selection = self._selected(way, deadline)
-        if _lost(way, selection):
+        resolved = self.resolved(question)
+        selection = self._selected(resolved, deadline)
+        if _lost(resolved, selection):
             # The way says that there is a store; that there is none is for it to say, not for us.
             anew = self._walked(question)
-            if anew.located != way.located:
-                way, selection = anew, self._selected(anew, deadline)
-        return Answer(way, selection)
+            if anew.located != resolved.located:
+                resolved, selection = anew, self._selected(anew, deadline)
+        return Answer(resolved, selection)
 
-    def _selected(self, way: Way, deadline: Deadline) -> Selection:
-        decoded = self._decoded if way.settings.limit <= MOST_DERIVED else None
+    def _selected(self, resolved: ResolvedQuestion, deadline: Deadline) -> Selection:
+        decoded = self._decoded if resolved.settings.limit <= MOST_DERIVED else None
         return select(
-            way.question, way.settings, way.keys, way.located, self.pool, deadline, decoded
+            resolved.question,
+            resolved.settings,
+            resolved.keys,
+            resolved.located,
+            self.pool,
+            deadline,
+            decoded,
         )
 
     def context(
@@ -189,48 +195,56 @@ class Corridor:
         deadline: Deadline | None = None,
     ) -> Context:
         """The text for rows that were already selected; of those that can be written in time."""
-        way = answer.way
+        resolved = answer.resolved
         return make_context(
-            way.question,
-            way.settings,
-            way.keys,
+            resolved.question,
+            resolved.settings,
+            resolved.keys,
             answer.selection,
             warnings=answer.warnings,
             cap=cap,
             unit=unit,
             deadline=deadline,
-            written=self._written if way.settings.limit <= MOST_DERIVED else None,
+            written=self._written if resolved.settings.limit <= MOST_DERIVED else None,
         )
 
     def explain(
         self, question: Question, deadline: Deadline, observation: int | None = None
-    ) -> tuple[Way, Explanation]:
+    ) -> tuple[ResolvedQuestion, Explanation]:
         """Why these rows: counts at each filter, the SQL and its plan, one row's fate."""
-        way = self.way(question)
-        found = self._explained(way, deadline, observation)
-        if _lost(way, found.selection):
-            way = self._walked(question)
-            found = self._explained(way, deadline, observation)
-        return way, found
+        resolved = self.resolved(question)
+        found = self._explained(resolved, deadline, observation)
+        if _lost(resolved, found.selection):
+            resolved = self._walked(question)
+            found = self._explained(resolved, deadline, observation)
+        return resolved, found
 
-    def _explained(self, way: Way, deadline: Deadline, observation: int | None) -> Explanation:
+    def _explained(
+        self, resolved: ResolvedQuestion, deadline: Deadline, observation: int | None
+    ) -> Explanation:
         return explain(
-            way.question, way.settings, way.keys, way.located, self.pool, deadline, observation
+            resolved.question,
+            resolved.settings,
+            resolved.keys,
+            resolved.located,
+            self.pool,
+            deadline,
+            observation,
         )
 
     def stands(self, answer: Answer, context: Context | None = None) -> bool:
         """Whether the same question would be answered the same again: a stat for each file it was
         read from and a glance at each store, no query."""
-        extra = context.evidence if context is not None else ()
+        extra = context.dependencies if context is not None else ()
         return (
             answer.selection.complete
             and (context is None or context.complete)
             # A store is what changes most.
             and self.pool.unchanged(answer.selection.states)
-            and self.configuration.current(answer.way.settings)
-            and unchanged(answer.way.evidence)
-            and unchanged(answer.selection.evidence)
-            and unchanged(extra)
+            and self.configuration.current(answer.resolved.settings)
+            and all_hold(answer.resolved.dependencies)
+            and all_hold(answer.selection.dependencies)
+            and all_hold(extra)
         )
 
     def close(self) -> None:
@@ -238,9 +252,9 @@ class Corridor:
         self.pool.close()
 
 
-def _lost(way: Way, selection: Selection) -> bool:
+def _lost(resolved: ResolvedQuestion, selection: Selection) -> bool:
     """Whether a store that was located could not be reached any more."""
-    located = {one.path for one in way.located.stores}
+    located = {one.path for one in resolved.located.stores}
     return any(
         one.reason in ("missing", "unreadable") and one.path in located for one in selection.stores
     )

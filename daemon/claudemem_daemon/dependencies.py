@@ -23,7 +23,7 @@ the file system and look the same; such a look proves nothing later on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FileState:
     """The state of one path when it was looked at; `state` is None where nothing was there."""
 
     path: str
@@ -31,27 +31,27 @@ class Evidence:
     racy: bool = False
 
 
-def look(path: str) -> Evidence:
+def file_state(path: str) -> FileState:
     """One stat; no error for what is missing, unreadable, or not a possible path at all."""
     state = _state(path)
     racy = state is not None and abs(time.time_ns() - state[5]) < RACY_NS
-    return Evidence(path, state, racy)
+    return FileState(path, state, racy)
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceGroup:
+class WatchedFiles:
     """Many files that the kernel watches for us: one look at its queue stands for a stat each."""
 
-    members: tuple[Evidence, ...]
+    members: tuple[FileState, ...]
     group: Group
 
     def stands(self) -> bool:
         # A group that was given up, or whose files were touched, is looked at file by file.
-        return self.group.quiet() or unchanged(self.members)
+        return self.group.quiet() or all_hold(self.members)
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class FileIdentity:
     """What is at a path, or why nothing is; whatever becomes of its content. For a folder that has
     to be there, and for what could not be reached."""
 
@@ -62,19 +62,19 @@ class Presence:
         return _what(self.path) == self.what
 
 
-def look_for(path: str) -> Presence:
+def file_identity(path: str) -> FileIdentity:
     """One stat, as `look`; a second one where nothing is."""
-    return Presence(path, _what(path))
+    return FileIdentity(path, _what(path))
 
 
-Looked = Evidence | Presence
-AnyEvidence = Looked | EvidenceGroup
+FileDependency = FileState | FileIdentity
+Dependency = FileDependency | WatchedFiles
 
 
-def unchanged(evidence: Iterable[AnyEvidence]) -> bool:
+def all_hold(dependencies: Iterable[Dependency]) -> bool:
     """Whether every path is still what it was; one stat each, stops at the first that is not."""
-    for one in evidence:
-        if isinstance(one, Evidence):
+    for one in dependencies:
+        if isinstance(one, FileState):
             if one.racy or _state(one.path) != one.state:
                 return False
         elif not one.stands():
