@@ -83,13 +83,13 @@ MUTATIONS: Final = (
     Mutation(
         "the list notices a worktree that comes or goes",
         "worktrees.py",
-        "evidence = [look(folder)]",
-        "evidence = []",
+        "dependencies = [file_state(folder)]",
+        "dependencies = []",
     ),
     Mutation(
         "the list notices a worktree that moves",
         "worktrees.py",
-        "evidence.append(seen)",
+        "dependencies.append(seen)",
         "pass",
     ),
     Mutation(

@@ -243,8 +243,8 @@ def test_equal_size_and_times_are_noticed_by_a_reload(
     """Case hot-reload-not-applied: a file system whose stat never tells of a change."""
     home.write({LIMIT: 3})
     frozen = FileState(str(home.file), (1, 1, 1, 1, 1, 1))
-    monkeypatch.setattr("claudemem_daemon.settings.lastgood.look", lambda _path: frozen)
-    monkeypatch.setattr("claudemem_daemon.settings.configuration.unchanged", lambda _: True)
+    monkeypatch.setattr("claudemem_daemon.settings.lastgood.file_state", lambda _path: frozen)
+    monkeypatch.setattr("claudemem_daemon.settings.configuration.all_hold", lambda _: True)
     old = home.ask()
     assert old.limit == 3
     home.write({LIMIT: 4})
@@ -271,7 +271,7 @@ def test_a_reload_reads_the_mode_again_as_well(home: Home, monkeypatch: pytest.M
     home.mode("legal", LEGAL)
     home.write({MODE: "legal"})
     home.settled()
-    monkeypatch.setattr("claudemem_daemon.settings.configuration.unchanged", lambda _: True)
+    monkeypatch.setattr("claudemem_daemon.settings.configuration.all_hold", lambda _: True)
     home.mode("legal", LEGAL | {"name": "Law"})
     assert home.ask().mode.name == "Legal"
     home.configuration.reload()

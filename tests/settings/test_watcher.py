@@ -86,9 +86,9 @@ def test_what_a_stat_cannot_see_the_watcher_sees(
     home.write({LIMIT: 3})
     frozen = file_state(str(home.file)).state
     monkeypatch.setattr(
-        "claudemem_daemon.settings.lastgood.look", lambda path: FileState(path, frozen)
+        "claudemem_daemon.settings.lastgood.file_state", lambda path: FileState(path, frozen)
     )
-    monkeypatch.setattr("claudemem_daemon.settings.configuration.unchanged", lambda _: True)
+    monkeypatch.setattr("claudemem_daemon.settings.configuration.all_hold", lambda _: True)
     assert home.limit() == 3
     home.watcher.start()
     home.rewrite(json.dumps({LIMIT: 4}).encode())
