@@ -278,9 +278,10 @@ def test_a_folders_name_cannot_break_its_tag_open() -> None:
 
 
 def test_ids_of_a_second_store_carry_a_letter() -> None:
-    chosen = [row(7, store="/b.db"), row(7), row(3, store="/c.db")]
-    text = context(selection(chosen)).text
-    assert [one.split()[0] for one in items(text)] == ["7b", "7", "3c"]
+    chosen = [row(7, store="/b.db", letter="b"), row(7), row(3, store="/c.db", letter="c")]
+    sessions = [session(4, store="/b.db", letter="b")]
+    text = context(selection(chosen, sessions)).text
+    assert [one.split()[0] for one in items(text)] == ["b7", "7", "Sb4", "c3"]
     assert "ids with b: of /b.db; ids with c: of /c.db" in text
 
 

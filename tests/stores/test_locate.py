@@ -18,7 +18,7 @@ from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.locate import checkout_stores, locate, quoted
+from claudemem_daemon.stores.locate import checkout_stores, locate, quoted, store_letter
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.trust import Trust
 from tests.support.stores import make_store
@@ -233,3 +233,21 @@ def test_the_command_to_run_is_one_the_shell_takes_back(name: str) -> None:
     assert os.fsdecode(done.stdout) == name
     if name.isprintable():
         assert shlex.split(quoted(name)) == [name]
+
+
+def test_every_store_but_the_shared_one_has_a_letter(place: Place) -> None:
+    others = [make_store(place.root / f"{name}.db") for name in ("one", "two")]
+    mapped = {"*": tuple(others)}
+    alone = place.locate(stores=mapped)
+    assert [one.letter for one in alone.stores] == ["", "b"]
+    shared = make_store(place.data / "claude-mem.db")
+    for stores in ({"*": tuple(others)}, {"*": (others[0], shared, others[1])}):
+        found = place.locate(stores=stores)
+        letters = {one.path: one.letter for one in found.stores}
+        assert letters == {shared: "", others[0]: "b", others[1]: "c"}
+
+
+def test_letters_never_end() -> None:
+    letters = [store_letter(number) for number in range(700)]
+    assert letters[:2] + letters[23:27] == ["b", "c", "y", "z", "bb", "bc"]
+    assert len(set(letters)) == 700

@@ -50,9 +50,6 @@ class Look:
             settings.full_field,
         )
 
-    def letter(self, one: Observation) -> str:
-        return self.stores.get(one.store, "")
-
     def mark(self, kind: str) -> str:
         """The emoji of a type, else its name."""
         if kind not in self.marks:
@@ -165,7 +162,7 @@ def _entry(
     *,
     full: bool,
 ) -> Entry:
-    of = (of_all, full, look.mark(one.type), look.place(one.project), look.letter(one))
+    of = (of_all, full, look.mark(one.type), look.place(one.project))
     written = known.get(one)
     if written is None or written.look != of:
         written = known.put(one, Written(of, observation_entry(one, look, full=full)))
@@ -179,9 +176,14 @@ def observation_entry(one: Observation, look: Look, *, full: bool) -> Entry:
     title, shortened = _title(one, look, most)
     place = look.place(one.project)
     read = read_tokens(one)
-    number = f"{one.id}{look.letter(one)}"
     line, plain = _lines(
-        look, number, moment, mark, place, title, figures(read, one.discovery_tokens, look.settings)
+        look,
+        one.ref,
+        moment,
+        mark,
+        place,
+        title,
+        figures(read, one.discovery_tokens, look.settings),
     )
     return Entry(
         observation=True,
@@ -204,7 +206,7 @@ def session_entry(one: Summary, look: Look) -> Entry:
     place = look.place(one.project)
     most = None if look.most is None else TITLE_CHARS
     words = look.style.text(one.request or one.completed or one.learned, most) or "(no request)"
-    line, plain = _lines(look, f"S{one.id}", moment, SESSION_MARK, place, words, "")
+    line, plain = _lines(look, one.ref, moment, SESSION_MARK, place, words, "")
     return Entry(False, moment.day, moment.offset, line, plain, SESSION_MARK, bool(place))
 
 

@@ -30,7 +30,6 @@ from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.warning import AnswerWarning
 
 JOINING: Final = 15e-6
@@ -186,26 +185,14 @@ def _look(
         places=places(question, keys, selection),
         settings=settings,
         types={item.id.lower(): item for item in settings.mode.types},
-        stores=_letters(settings, selection),
+        stores=_letters(selection),
         most=limit,
     )
 
 
-def _letters(settings: Settings, selection: Selection) -> Mapping[str, str]:
-    """Ids are unique in one store only: those of a second one carry a letter."""
-    paths = dict.fromkeys(one.store for one in selection.observations)
-    if len(paths) < 2:
-        return {}
-    shared = os.path.join(settings.data_dir, STORE_NAME)
-    first = shared if shared in paths else next(iter(paths))
-    others = [path for path in paths if path != first]
-    return {path: _letter(number) for number, path in enumerate(others)}
-
-
-def _letter(number: int) -> str:
-    """b, c, ... z, then b2, c2, ..."""
-    turn, place = divmod(number, 25)
-    return chr(ord("b") + place) + (str(turn + 1) if turn else "")
+def _letters(selection: Selection) -> Mapping[str, str]:
+    """Of stores whose ids carry one, where their rows are shown."""
+    return {one.store: one.letter for one in selection.observations if one.letter}
 
 
 def _last_summary(asked: _Asked, look: Look) -> Summary | None:

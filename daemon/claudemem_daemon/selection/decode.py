@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from claudemem_daemon.selection.model import Observation, Summary
+from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.rows import Row, concept_list, text, text_list, whole_number
 
 
-def observation(row: Row, store: str, key: str) -> Observation:
+def observation(row: Row, store: StoreRef, key: str) -> Observation:
     """An observation; what releases before narratives called `text` is its narrative."""
     (kind, title, subtitle, narrative, older, facts, concepts, read, modified, created, work) = (
         row.cells
@@ -14,7 +15,7 @@ def observation(row: Row, store: str, key: str) -> Observation:
     return Observation(
         id=row.id,
         project=row.project,
-        store=store,
+        store=store.path,
         type=text(kind),
         title=text(title),
         subtitle=text(subtitle),
@@ -29,15 +30,16 @@ def observation(row: Row, store: str, key: str) -> Observation:
         memory_session_id=row.session,
         platform_source=row.platform,
         key=key,
+        letter=store.letter,
     )
 
 
-def summary(row: Row, store: str) -> Summary:
+def summary(row: Row, store: StoreRef) -> Summary:
     request, investigated, learned, completed, next_steps, notes, created = row.cells
     return Summary(
         id=row.id,
         project=row.project,
-        store=store,
+        store=store.path,
         request=text(request),
         investigated=text(investigated),
         learned=text(learned),
@@ -48,4 +50,5 @@ def summary(row: Row, store: str) -> Summary:
         created_at_epoch=row.epoch,
         memory_session_id=row.session,
         platform_source=row.platform,
+        letter=store.letter,
     )

@@ -14,7 +14,7 @@ from claudemem_daemon.selection.model import Observation, Selection
 from claudemem_daemon.selection.select import Ownership, make_want, select
 from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.model import Located
+from claudemem_daemon.stores.model import Located, StoreRef
 from claudemem_daemon.stores.plans import candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row, content_key
@@ -188,7 +188,7 @@ def _fates(
     if row.project in keys.excluded:
         detail = "it is of an excluded checkout (CLAUDE_MEM_EXCLUDED_PROJECTS)"
         return [Fate(number, source.ref.path, "excluded", detail)]
-    shown = decode.observation(row, source.ref.path, row.project)
+    shown = decode.observation(row, source.ref, row.project)
     disposition, detail = _judge(source, want, row, shown, keys, selection)
     return [
         Fate(number, source.ref.path, disposition, detail, row.project, shown.title),
@@ -232,7 +232,7 @@ def _judge(
 def _same(one: Observation, row: Row) -> bool:
     if content_key(row) is None:
         return False
-    mine = decode.observation(row, one.store, one.key)
+    mine = decode.observation(row, StoreRef(one.store, ""), one.key)
     return (one.title, one.subtitle, one.narrative, one.facts, one.created_at) == (
         mine.title,
         mine.subtitle,

@@ -39,6 +39,13 @@ class Observation:
     memory_session_id: str
     platform_source: str | None
     key: str
+    letter: str = ""
+
+    @property
+    def ref(self) -> str:
+        """The id by which a person or a model asks for this row again: `12`, or `b7` where it is
+        of another store than the first."""
+        return f"{self.letter}{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,12 @@ class Summary:
     created_at_epoch: int | None
     memory_session_id: str
     platform_source: str | None
+    letter: str = ""
+
+    @property
+    def ref(self) -> str:
+        """As `Observation.ref`: `S3`, or `Sb3`."""
+        return f"S{self.letter}{self.id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def select(
         sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
         rows = _merged(sources, "observations", settings.limit, ours, until)
         observations = tuple(_observation(one, known) for one in rows.rows)
-        summaries = tuple(decode.summary(one.row, one.origin.ref.path) for one in sessions.rows)
+        summaries = tuple(decode.summary(one.row, one.origin.ref) for one in sessions.rows)
         return Selection(
             observations=observations,
             summaries=summaries,
@@ -228,9 +228,10 @@ def _cut_off(
 def _observation(one: Chosen[Source], decoded: Derived[Row, Observation]) -> Observation:
     key = _key_of(one)
     known = decoded.get(one.row)
-    if known is not None and known.key == key:
+    ref = one.origin.ref
+    if known is not None and known.key == key and known.letter == ref.letter:
         return known
-    return decoded.put(one.row, decode.observation(one.row, one.origin.ref.path, key))
+    return decoded.put(one.row, decode.observation(one.row, ref, key))
 
 
 def _key_of(one: Chosen[Source]) -> str:

@@ -78,6 +78,7 @@ def settings_shape(settings: Settings) -> dict[str, Any]:
 def observation_shape(row: Observation) -> dict[str, Any]:
     return {
         "id": row.id,
+        "ref": row.ref,
         "project": row.project,
         "store": row.store,
         "type": row.type,
@@ -99,6 +100,7 @@ def observation_shape(row: Observation) -> dict[str, Any]:
 def summary_shape(row: Summary) -> dict[str, Any]:
     return {
         "id": row.id,
+        "ref": row.ref,
         "project": row.project,
         "store": row.store,
         "request": row.request,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
 from claudemem_daemon.errors import StoreError
@@ -51,7 +51,7 @@ def locate(
             search.add(one.path, one.rule, explicit=False, trusted=False)
     search.add(shared, "shared store", explicit=False, trusted=not by_checkout, quiet=True)
     return Located(
-        tuple(search.stores),
+        search.lettered(shared),
         tuple(search.refused),
         (*trust.warnings, *search.warnings),
         tuple(search.dependencies),
@@ -72,6 +72,7 @@ class _Search:
     warnings: list[AnswerWarning] = field(default_factory=list)
     dependencies: list[FileDependency] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
+    _positions: dict[tuple[int, int], int] = field(default_factory=dict)
     _missing: set[str] = field(default_factory=set)
     _users: set[tuple[int, int]] = field(default_factory=set)
 
@@ -93,6 +94,7 @@ class _Search:
         if identity in self._seen or (not quiet and identity in self._users):
             return
         self._seen.add(identity)
+        self._positions[identity] = len(self.stores)
         if trusted or identity in self._users:
             self.stores.append(StoreRef(path, rule))
             return
@@ -102,6 +104,7 @@ class _Search:
             self.dependencies.append(same)
             self.stores.append(StoreRef(path, rule))
             return
+        del self._positions[identity]
         self.dependencies.append(seen)
         message = (
             f"{path} waits: {rule}, and a checkout's own store is read only after"
@@ -109,6 +112,19 @@ class _Search:
         )
         self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
         self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
+
+    def lettered(self, shared: str) -> tuple[StoreRef, ...]:
+        """The stores, all but the first with a letter. The first is the shared store where it is
+        among them, whatever name it was found by: its ids are those of claude-mem's own tools."""
+        state = file_state(shared).state
+        first = 0
+        if state is not None and (state[0], state[1]) in self._positions:
+            first = self._positions[state[0], state[1]]
+        letters = iter(range(len(self.stores)))
+        return tuple(
+            ref if number == first else replace(ref, letter=store_letter(next(letters)))
+            for number, ref in enumerate(self.stores)
+        )
 
     def _not_there(self, path: str, rule: str, *, explicit: bool, quiet: bool) -> None:
         if path in self._missing:
@@ -128,6 +144,12 @@ class _Search:
     def warn_relative(self, one: Named) -> None:
         message = f"{one.file}: CLAUDE_MEM_DATA_DIR {one.value!r} is ignored: not an absolute path"
         self.warnings.append(AnswerWarning("store_path_relative", message, path=one.file))
+
+
+def store_letter(number: int) -> str:
+    """b, c, ... z, then bb, bc, ...: letters alone, for digits follow."""
+    turn, place = divmod(number, 25)
+    return (store_letter(turn - 1) if turn else "") + chr(ord("b") + place)
 
 
 def _why_not(path: str) -> StoreError:

@@ -25,10 +25,12 @@ STORE_REASONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StoreRef:
-    """One store file to read; `rule` says in one line how it was located."""
+    """One store file to read; `rule` says in one line how it was located. Ids are unique in one
+    store only: those of every store but the first carry its `letter`."""
 
     path: str
     rule: str
+    letter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
