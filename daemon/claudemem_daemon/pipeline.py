@@ -240,7 +240,7 @@ class Pipeline:
             answer.selection.complete
             and (context is None or context.complete)
             # A store is what changes most.
-            and self.pool.unchanged(answer.selection.states)
+            and all(version.holds() for version in answer.selection.versions)
             and self.configuration.current(answer.resolved.settings)
             and all_hold(answer.resolved.dependencies)
             and all_hold(answer.selection.dependencies)

@@ -173,7 +173,7 @@ def selection(
         complete=True,
         high_water={STORE: 1},
         warnings=(),
-        states=(),
+        versions=(),
     )
     return replace(plain, **fields)
 

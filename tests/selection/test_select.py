@@ -20,10 +20,11 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores import connection
-from claudemem_daemon.stores import pool as pool_module
 from claudemem_daemon.stores.connection import Guard
-from claudemem_daemon.stores.reader import StoreReader
+from claudemem_daemon.stores.reader import SqliteReader
+from claudemem_daemon.stores.sqlite_store import MAX_IDLE
 from tests.selection.asking import ask, exact, ids, make_keys, open_pool, prefix
+from tests.stores.reading import settle
 from tests.support.stores import (
     BASE_EPOCH,
     GENERATIONS,
@@ -459,7 +460,7 @@ def test_rows_too_large_for_the_time_are_cut_off_between_two_of_them(
     """Of SQLite's steps a huge row takes few: the guard alone would not stop."""
     add_observations(store, [{"narrative": "x" * 100_000} for _ in range(20)])
     looks = iter([False] * 7)
-    monkeypatch.setattr(StoreReader, "_late", lambda _: next(looks, True))
+    monkeypatch.setattr(SqliteReader, "_late", lambda _: next(looks, True))
     with open_pool() as pool:
         answer = ask(store, pool=pool, limit=20)
         assert len(answer.observations) == 8
@@ -509,11 +510,13 @@ def test_news_is_what_others_wrote_since(store: str) -> None:
 def test_an_answer_stands_until_one_of_its_stores_changes(store: str, tmp_path: Path) -> None:
     other = make_store(tmp_path / "other.db")
     with open_pool() as pool:
+        for path in (store, other):
+            settle(path)
         answer = ask(store, other, pool=pool)
         assert answer.complete
-        assert pool.unchanged(answer.states)
+        assert all(one.holds() for one in answer.versions)
         add_observation(other)
-        assert not pool.unchanged(answer.states)
+        assert [one.holds() for one in answer.versions] == [True, False]
 
 
 def test_a_thousand_worktrees_and_their_keys_are_asked_at_once(store: str) -> None:
@@ -541,7 +544,7 @@ def test_no_connection_is_left_reading_after_an_answer(store: str) -> None:
         ((busy, _, _),) = writer.run("PRAGMA wal_checkpoint(TRUNCATE)")
         assert busy == 0
         assert os.path.getsize(store + "-wal") == 0
-        assert pool.describe()[0].connections <= pool_module.IDLE_CONNECTIONS
+        assert pool.describe()[0].connections <= MAX_IDLE
 
 
 steps = st.lists(
@@ -592,7 +595,7 @@ def test_what_a_pool_remembers_never_shows(changes: list[tuple[int, str, int]]) 
             known = ask(*paths, keys=keys, pool=pool, limit=limit)
             with open_pool() as fresh:
                 anew = ask(*paths, keys=keys, pool=fresh, limit=limit)
-            assert replace(known, states=()) == replace(anew, states=())
+            assert replace(known, versions=()) == replace(anew, versions=())
 
 
 def test_more_rows_are_found_where_the_first_ones_are_no_use(store: str, tmp_path: Path) -> None:

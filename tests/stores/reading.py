@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.stores.model import StoreRef, StoreState
+from claudemem_daemon.dependencies import file_state
+from claudemem_daemon.stores.model import StoreRef, StoreVersion
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Wanted
 
 APP = Wanted(projects=("app",))
@@ -29,11 +30,14 @@ def rows(pool: StorePool, path: str, within: float = 10.0, wanted: Wanted = APP)
         return [one.id for page in reader.candidates("observations", wanted, 50) for one in page]
 
 
-def state(pool: StorePool, path: str) -> StoreState:
-    """Read the store, and the state it had."""
+def state(pool: StorePool, path: str) -> StoreVersion:
+    """The version of the store as it is now, read when it was no longer racy."""
+    settle(path)
     with pool.reading(StoreRef(path, "told"), Deadline.after(10)) as reader:
-        return state_of(path, reader)
+        return reader.version
 
 
-def state_of(path: str, reader: StoreReader) -> StoreState:
-    return StoreState(path, reader.identity, reader.data_version or 0)
+def settle(path: str) -> None:
+    """Wait until a further change of the file is sure to show in its times."""
+    while file_state(path).racy:
+        time.sleep(0.005)

@@ -14,7 +14,7 @@ import pytest
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.stores import counting, names, plans, sql
 from claudemem_daemon.stores.model import StoreRef
-from claudemem_daemon.stores.reader import StoreReader
+from claudemem_daemon.stores.reader import SqliteReader
 from claudemem_daemon.stores.sql import Statement, Wanted
 from tests.stores.reading import open_pool, rows
 from tests.support.stores import (
@@ -33,8 +33,9 @@ FILTERED = Wanted(
 
 
 @contextmanager
-def reading(path: str) -> Iterator[StoreReader]:
+def reading(path: str) -> Iterator[SqliteReader]:
     with open_pool() as pool, pool.reading(StoreRef(path, "told"), Deadline.after(20)) as reader:
+        assert isinstance(reader, SqliteReader)
         yield reader
 
 
@@ -83,11 +84,11 @@ def test_a_few_new_rows_are_read_by_their_id(store: str) -> None:
         wanted = Wanted(projects=("huge",), above=reader.highest_id() - 5)
         assert reader.plan("observations", wanted, 50) == "recent"
         assert "INTEGER PRIMARY KEY (rowid>?)" in " ".join(
-            line for one in reader.statements(wanted, 50) for line in reader.query_plan(one)
+            line for query in reader.queries(wanted, 50) for line in query.steps
         )
 
 
-def details(reader: StoreReader, statement: Statement) -> str:
+def details(reader: SqliteReader, statement: Statement) -> str:
     return "\n".join(reader.query_plan(statement))
 
 
@@ -251,6 +252,7 @@ def test_a_plan_found_by_trying_is_taken_at_once_for_a_while(
 
         def plan(wanted: Wanted = huge) -> str:
             with pool.reading(StoreRef(path, "told"), Deadline.after(20)) as reader:
+                assert isinstance(reader, SqliteReader)
                 return reader.plan("observations", wanted, 50)
 
         assert plan() == "walk"

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,13 @@ import pytest
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores import pool as pool_module
+from claudemem_daemon.stores import connection as connection_module
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Wanted
+from claudemem_daemon.stores.sqlite_store import BACK_OFF_SECONDS, MAX_IDLE, SqliteStore
 from tests.stores.reading import open_pool, rows, state
 from tests.support.stores import (
     OtherProcess,
@@ -73,11 +72,11 @@ def test_a_glance_sees_every_commit_of_another_process(
     add_observations(path, [{}, {}])
     with open_pool() as pool, OtherProcess(path) as writer:
         before = state(pool, path)
-        assert pool.unchanged([before])
-        assert pool.unchanged([before])
+        assert before.holds()
+        assert before.holds()
         writer.run(change)
-        assert not pool.unchanged([before])
-        assert pool.unchanged([state(pool, path)])
+        assert not before.holds()
+        assert state(pool, path).holds()
 
 
 def test_a_glance_does_not_see_what_was_rolled_back(store: str) -> None:
@@ -86,22 +85,19 @@ def test_a_glance_does_not_see_what_was_rolled_back(store: str) -> None:
         writer.run("BEGIN IMMEDIATE")
         writer.run("DELETE FROM observations")
         writer.run("ROLLBACK")
-        assert pool.unchanged([before])
-
-
-def test_a_store_never_read_is_never_unchanged(store: str) -> None:
-    with open_pool() as one, open_pool() as other:
-        assert not other.unchanged([state(one, store)])
+        assert before.holds()
 
 
 def test_versions_of_one_opening_say_nothing_about_the_next(store: str) -> None:
     """SQLite counts from the start on each connection: an equal number may be another state."""
     with open_pool() as pool:
         before = state(pool, store)
-        pool.failed(store, StoreError("a share was gone", path=store, reason="unreadable"))
+        pool.failed(
+            StoreRef(store, "told"), StoreError("a share was gone", path=store, reason="unreadable")
+        )
         run_sql(store, "DELETE FROM observations")
         assert rows(pool, store) == []
-        assert not pool.unchanged([before])
+        assert not before.holds()
 
 
 def test_a_replaced_store_is_read_anew(store: str, tmp_path: Path) -> None:
@@ -112,7 +108,7 @@ def test_a_replaced_store_is_read_anew(store: str, tmp_path: Path) -> None:
         os.replace(other, store)
         for side in ("-wal", "-shm"):
             Path(store + side).unlink(missing_ok=True)
-        assert not pool.unchanged([before])
+        assert not before.holds()
         assert rows(pool, store) == [77]
 
 
@@ -126,7 +122,7 @@ def test_a_symbolic_link_is_followed_to_where_it_points_now(store: str, tmp_path
         assert len(rows(pool, link)) == 3
         os.symlink(other, link + ".new")
         os.replace(link + ".new", link)
-        assert not pool.unchanged([before])
+        assert not before.holds()
         assert rows(pool, link) == [77]
 
 
@@ -134,7 +130,7 @@ def test_a_deleted_store_is_missing_and_one_made_again_is_read(store: str) -> No
     with open_pool() as pool:
         before = state(pool, store)
         shutil.rmtree(os.path.dirname(store))
-        assert not pool.unchanged([before])
+        assert not before.holds()
         with pytest.raises(StoreError) as caught:
             rows(pool, store)
         assert caught.value.reason == "missing"
@@ -204,7 +200,7 @@ def test_a_long_lock_is_given_up_at_the_deadline(tmp_path: Path) -> None:
     with open_pool() as pool, OtherProcess(path) as writer:
         before = state(pool, path)
         writer.run("BEGIN EXCLUSIVE")
-        assert not pool.unchanged([before])
+        assert not before.holds()
         with pytest.raises(StoreError) as caught:
             rows(pool, path, 0.2)
         assert caught.value.reason == "busy"
@@ -225,7 +221,7 @@ def test_no_pages_are_kept_between_requests(store: str) -> None:
     """Dozens of stores are open at once; the system's page cache has their pages already."""
     add_observations(store, [{"narrative": "x" * 3000} for _ in range(100)])
 
-    def kept(reader: StoreReader) -> int:
+    def kept(reader: Any) -> int:
         used: tuple[int, int] = reader._connection.db.status(apsw.SQLITE_DBSTATUS_CACHE_USED)
         return used[0]
 
@@ -334,7 +330,7 @@ with open_pool() as pool:
         except StoreError as error:
             print(error.reason, error.message.partition(": ")[2])
     try:
-        print(pool.unchanged([state(pool, sys.argv[1])]))
+        print(state(pool, sys.argv[1]).holds())
     except StoreError as error:
         print(error.reason)
 """
@@ -426,13 +422,13 @@ def test_a_share_with_io_errors_is_left_alone_for_a_while(
 
     with open_pool() as pool:
         with monkeypatch.context() as patch:
-            patch.setattr(pool_module, "Connection", fail)
+            patch.setattr(connection_module, "Connection", fail)
             for _ in range(3):
                 with pytest.raises(StoreError, match="network file system") as caught:
                     rows(pool, store)
                 assert caught.value.reason == "io"
         assert opened == [store]
-        monkeypatch.setattr(time, "monotonic", _later(pool_module.BACK_OFF_SECONDS))
+        monkeypatch.setattr(time, "monotonic", _later(BACK_OFF_SECONDS))
         assert len(rows(pool, store)) == 3
 
 
@@ -477,41 +473,36 @@ def test_many_threads_share_a_store_that_is_replaced_all_the_time(
             over.set()
             assert all(one.result(timeout=60) > 0 for one in running)
         assert rows(pool, store) == whole[-1]
-        assert 1 <= pool.describe()[0].connections <= pool_module.IDLE_CONNECTIONS
+        assert 1 <= pool.describe()[0].connections <= MAX_IDLE
 
 
-class Overtaken(StorePool):
+def read_once(pool: StorePool, path: str) -> tuple[Candidate, ...]:
+    wanted = Wanted(projects=("app",))
+    with pool.reading(StoreRef(path, "test"), _soon()) as reader:
+        read = partial(reader.flow, "observations", wanted, 10)
+        return reader.once(("rows",), lambda: tuple(read()))
+
+
+def test_what_was_read_of_a_replaced_file_is_not_remembered_for_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The store is replaced, and read by another request, once a connection has been found."""
-
-    def __init__(self, replace: Callable[[], None]) -> None:
-        super().__init__()
-        self._replace: Callable[[], None] | None = replace
-
-    def _idle_or_new(self, store: Any, deadline: Deadline) -> Connection:
-        found = super()._idle_or_new(store, deadline)
-        replace, self._replace = self._replace, None
-        if replace is not None:
-            replace()
-            assert [row.id for row in self.read_once(store.path)] == [8, 7]
-        return found
-
-    def read_once(self, path: str) -> tuple[Candidate, ...]:
-        wanted = Wanted(projects=("app",))
-        with self.reading(StoreRef(path, "test"), _soon()) as reader:
-            read = partial(reader.flow, "observations", wanted, 10)
-            return reader.once(("rows",), lambda: tuple(read()))
-
-
-def test_what_was_read_of_a_replaced_file_is_not_remembered_for_the_new_one(tmp_path: Path) -> None:
     path, other = (make_store(tmp_path / f"{n}.db", journal="delete") for n in "ab")
     add_observations(path, [{"id": 1}])
     add_observations(other, [{"id": 7}, {"id": 8}])
-    pool = Overtaken(partial(os.replace, other, path))
-    try:
-        assert [row.id for row in pool.read_once(path)] == [1]
-        assert [row.id for row in pool.read_once(path)] == [8, 7]
-    finally:
-        pool.close()
+    take = SqliteStore._take
+    with open_pool() as pool:
+
+        def overtaken(store: SqliteStore, deadline: Deadline) -> Connection:
+            found = take(store, deadline)
+            monkeypatch.undo()
+            os.replace(other, path)
+            assert [row.id for row in read_once(pool, path)] == [8, 7]
+            return found
+
+        monkeypatch.setattr(SqliteStore, "_take", overtaken)
+        assert [row.id for row in read_once(pool, path)] == [8, 7]
+        assert [row.id for row in read_once(pool, path)] == [8, 7]
 
 
 def count_for_ever(pool: StorePool, ref: StoreRef) -> None:

@@ -6,8 +6,8 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.selection.admission import admit
+from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.rows import text_list
 from claudemem_daemon.stores.sql import Wanted
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted, admit
-from claudemem_daemon.stores.reader import COLUMNS, StoreReader
+from claudemem_daemon.stores.interface import COLUMNS, StoreReader
 from claudemem_daemon.stores.sql import Table
 
 MOST_PROBES: Final = 64

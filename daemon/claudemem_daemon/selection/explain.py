@@ -145,17 +145,16 @@ def _excluded(keys: ProjectKeys) -> str | None:
 
 def _queries(source: Source, want: Want, limit: int) -> list[StoreQuery]:
     wanted = want.of(source)
-    plan = source.reader.plan("observations", wanted, limit)
     return [
         StoreQuery(
             store=source.ref.path,
-            plan=plan,
-            sql=statement.text,
-            parameters=statement.parameters,
-            query_plan=source.reader.query_plan(statement),
+            plan=query.plan,
+            sql=query.text,
+            parameters=query.parameters,
+            query_plan=query.steps,
             left_out=dict(source.admitted.left_out),
         )
-        for statement in source.reader.statements(wanted, limit)
+        for query in source.reader.queries(wanted, limit)
     ]
 
 

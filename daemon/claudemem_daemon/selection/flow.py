@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Final
 
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.plans import AT_ONCE, Candidate
-from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.sql import Table, Wanted
 
 MOST_REMEMBERED: Final = 100

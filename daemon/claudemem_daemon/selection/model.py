@@ -9,7 +9,7 @@ from claudemem_daemon.dependencies import FileIdentity
 from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import Role
 from claudemem_daemon.settings.model import Source
-from claudemem_daemon.stores.model import StoreReport, StoreState
+from claudemem_daemon.stores.model import StoreReport, StoreVersion
 from claudemem_daemon.warning import AnswerWarning
 
 
@@ -119,5 +119,5 @@ class Selection:
     complete: bool
     high_water: Mapping[str, int]
     warnings: tuple[AnswerWarning, ...]
-    states: tuple[StoreState, ...]
+    versions: tuple[StoreVersion, ...]
     dependencies: tuple[FileIdentity, ...] = ()

@@ -75,7 +75,7 @@ def select(
                 *ours.warnings(),
                 *_cut_off(sources, rows, settings),
             ),
-            states=sources.states(),
+            versions=sources.versions(),
             dependencies=ours.dependencies(),
         )
 

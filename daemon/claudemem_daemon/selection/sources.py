@@ -14,10 +14,10 @@ from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.belonging import belonging
 from claudemem_daemon.selection.flow import Flow
-from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreState
+from claudemem_daemon.stores.interface import StoreReader
+from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
@@ -191,19 +191,12 @@ class Sources:
             for path, error in self.failures.items()
         )
 
-    def states(self) -> tuple[StoreState, ...]:
-        return tuple(
-            StoreState(one.ref.path, one.reader.identity, one.reader.data_version or 0)
-            for one in self.opened
-        )
+    def versions(self) -> tuple[StoreVersion, ...]:
+        return tuple(one.reader.version for one in self.opened)
 
     @property
     def complete(self) -> bool:
-        return (
-            not self.failures
-            and not self.unfinished
-            and all(one.reader.data_version is not None for one in self.opened)
-        )
+        return not self.failures and not self.unfinished
 
     def _stopped(self, source: Source, error: StoreError) -> None:
         if error.reason == "slow":
@@ -213,7 +206,7 @@ class Sources:
 
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error
-        self.pool.failed(source.ref.path, error)
+        self.pool.failed(source.ref, error)
 
 
 def _belonging(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:

@@ -1,18 +1,19 @@
-"""One read-only connection to a stranger's file, and what SQLite's complaints mean."""
+"""Read-only connections to a stranger's SQLite file."""
 
 from __future__ import annotations
 
 import os
 import stat
 import time
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
 import apsw
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import State
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.failures import has_content, unreachable, wal_unreadable
 
 Identity = tuple[int, int]
 """device, inode"""
@@ -29,7 +30,10 @@ _ALWAYS: Final = (
     # In KiB. Small, for there may be dozens of stores; the system's page cache holds the rest.
     "PRAGMA cache_size = -256",
 )
-_MOST_BYTES: Final = 256 * 1024 * 1024
+_SCHEMA_SIZE: Final = (
+    "SELECT count(*), total(rootpage), total(length(sql)), total(length(name)) FROM sqlite_schema"
+)
+MAX_CELL_BYTES: Final = 256 * 1024 * 1024
 
 
 def use_no_lookaside() -> None:
@@ -38,10 +42,6 @@ def use_no_lookaside() -> None:
     apsw.shutdown()
     apsw.config(apsw.SQLITE_CONFIG_LOOKASIDE, 0, 0)
     apsw.initialize()
-
-
-class Replaced(StoreError):
-    """Another file took this one's place while it was opened: try again."""
 
 
 class Guard:
@@ -68,31 +68,25 @@ class Guard:
 
 
 class Connection:
-    """An open store file. Used by one thread at a time; the pool sees to that."""
+    """An open store file. Used by one thread at a time."""
 
-    def __init__(self, path: str, identity: Identity, *, immutable: bool = False) -> None:
-        """Open `path`, which was seen to be `identity`.
-
-        Raises `apsw.Error`, or `StoreError` when another file took its place meanwhile.
-        """
+    def __init__(self, path: str, *, opening: int = 0, immutable: bool = False) -> None:
+        """Raises `apsw.Error`. `opening` is that of `SqliteStates`."""
         self.path = path
-        self.identity = identity
+        self.opening = opening
         self.immutable = immutable
         self.guard = Guard()
+        self.rollback_journal = False
+        """Whether a writer waits while we read."""
+        self.schema_version = 0
+        self._schema_size: tuple[apsw.SQLiteValue, ...] = ()
+        self._checked: State | None = None
         self.db = apsw.Connection(
             _uri(path, immutable=immutable),
             flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
             statementcachesize=48,
         )
-        try:
-            self._make_safe()
-            if identify(path)[0] != identity:
-                raise Replaced(
-                    f"{path}: replaced while it was opened", path=path, reason="unreadable"
-                )
-        except BaseException:
-            self.close()
-            raise
+        self._make_safe()
 
     def _make_safe(self) -> None:
         db = self.db
@@ -101,7 +95,7 @@ class Connection:
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
-        db.limit(apsw.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+        db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
         db.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
         db.set_progress_handler(self.guard, STEPS)
 
@@ -111,11 +105,30 @@ class Connection:
             self.db.execute(pragma, can_cache=False).fetchall()
 
     def begin(self, deadline: Deadline) -> None:
-        """Start reading one state of the store; waits for a lock no longer than the deadline."""
+        """Fix the state that is read; waits for a lock no longer than the deadline."""
         self.guard.deadline = deadline
         self.guard.budget = None
         self.db.set_busy_timeout(max(1, int(deadline.remaining() * 1000)))
         self.db.execute("BEGIN")
+        # The transaction begins with the first reading.
+        version = int(self._cell("PRAGMA schema_version"))  # type: ignore[arg-type]  # a number
+        self.rollback_journal = self._cell("PRAGMA journal_mode") != "wal"
+        if version != self.schema_version:
+            self.schema_version = version
+            self._schema_size = ()
+
+    def fits(self, main: State | None) -> bool:
+        """Whether what SQLite remembers of the schema is the file's. A file that was overwritten in
+        place can have the same PRAGMA schema_version with other tables."""
+        if main == self._checked and self._schema_size:
+            return True
+        size = self.db.execute(_SCHEMA_SIZE).fetchall()[0]
+        fits = not self._schema_size or size == self._schema_size
+        self._schema_size, self._checked = size, main
+        return fits
+
+    def _cell(self, statement: str) -> apsw.SQLiteValue:
+        return self.db.execute(statement).fetchall()[0][0]
 
     def end(self) -> None:
         """Let go of the store: an open read transaction would keep its WAL from shrinking."""
@@ -134,7 +147,7 @@ class Connection:
         self.db.close(True)
 
 
-class Sentinel:
+class ChangeCounter:
     """A connection that only answers PRAGMA data_version: whether anyone wrote since."""
 
     def __init__(self, path: str) -> None:
@@ -148,24 +161,55 @@ class Sentinel:
         # With more it would hold 85 KB ready for pages that nobody asks it for.
         self._db.execute("PRAGMA cache_size = 1", can_cache=False).fetchall()
         self._cursor = self._db.cursor()
-        self._execute: Callable[[str], apsw.Cursor] = self._cursor.execute
 
-    def version(self, busy_ms: int = 0) -> int:
-        """Changes with every commit of another connection. Raises `apsw.Error`."""
+    def commits(self, busy_ms: int) -> int:
+        """Changes with every commit of another connection. Waits that long for a lock. Raises
+        `apsw.Error`."""
         if busy_ms:
             self._db.set_busy_timeout(busy_ms)
             try:
-                return self.version()
+                return self.commits(0)
             finally:
                 self._db.set_busy_timeout(0)
-        rows = self._execute("PRAGMA data_version").fetchall()
+        rows = self._cursor.execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])  # type: ignore[arg-type]  # a whole number, always
 
     def close(self) -> None:
         self._db.close(True)
 
 
-def identify(path: str) -> tuple[Identity, os.stat_result]:
+def open_connection(path: str, opening: int, deadline: Deadline) -> Connection:
+    """A connection that can read; as the file lies there where nobody can be writing.
+
+    Raises `apsw.Error` and `StoreError`.
+    """
+    try:
+        return _opened(path, opening, deadline, immutable=False)
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if not may_be_immutable(path):
+            raise
+    connection = _opened(path, opening, deadline, immutable=True)
+    if not may_be_immutable(path):
+        connection.close()
+        raise wal_unreadable(path)
+    return connection
+
+
+def _opened(path: str, opening: int, deadline: Deadline, *, immutable: bool) -> Connection:
+    connection = Connection(path, opening=opening, immutable=immutable)
+    try:
+        connection.guard.deadline = deadline
+        connection.db.set_busy_timeout(max(1, int(deadline.remaining() * 1000)))
+        connection.prepare()
+        # SQLite opens lazily: only a statement tells whether the file can be read.
+        connection.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1", can_cache=False).fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_openable(path: str) -> Identity:
     """Which file is at `path` now, symbolic links followed.
 
     Raises `StoreError` for what may not be opened: what is missing, no regular file, or another
@@ -184,68 +228,14 @@ def identify(path: str) -> tuple[Identity, os.stat_result]:
             " run as its owner, another user's store is not opened"
         )
         raise StoreError(message, path=path, reason="owner")
-    return (seen.st_dev, seen.st_ino), seen
-
-
-def unreachable(path: str, error: OSError | ValueError) -> StoreError:
-    """Why there is no file to be had at `path`: nothing there, or no way to it."""
-    if not isinstance(error, OSError):
-        return StoreError(f"{path}: no possible path", path=path, reason="unreadable")
-    if not isinstance(error, FileNotFoundError):
-        return StoreError(f"{path}: {error.strerror}", path=path, reason="unreadable")
-    what = "a link to a store that is not there" if os.path.islink(path) else "no store there"
-    return StoreError(f"{path}: {what}", path=path, reason="missing")
+    return (seen.st_dev, seen.st_ino)
 
 
 def may_be_immutable(path: str) -> bool:
-    """Whether the file can be read as it is: nobody can have written past it, for there is no WAL
-    with anything in it, and none can appear in a folder that may not be written."""
-    try:
-        pending = os.stat(path + "-wal").st_size > 0
-    except FileNotFoundError:
-        pending = False
-    except OSError:
-        return False
-    return not pending and not os.access(os.path.dirname(path) or ".", os.W_OK)
-
-
-def wal_pending(path: str) -> bool:
-    """Whether a WAL with something in it lies beside the file."""
-    try:
-        return os.stat(path + "-wal").st_size > 0
-    except OSError:
-        return False
-
-
-def translate(error: apsw.Error, path: str) -> StoreError:
-    """SQLite's complaint as one line for the user, with a reason of STORE_REASONS."""
-    extended = getattr(error, "extendedresult", None)
-    code = f"SQLite code {extended}" if isinstance(extended, int) else "SQLite"
-    detail = " ".join(str(error).split())
-    if isinstance(error, apsw.InterruptError):
-        return slow(path)
-    if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return StoreError(f"{path}: locked by another process ({code})", path=path, reason="busy")
-    if isinstance(error, apsw.NotADBError):
-        return StoreError(f"{path}: no SQLite file ({code})", path=path, reason="foreign")
-    if isinstance(error, apsw.CorruptError | apsw.FormatError):
-        return StoreError(f"{path}: damaged ({code}: {detail})", path=path, reason="corrupt")
-    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and wal_pending(path):
-        return StoreError(
-            f"{path}: store not readable: WAL pending, directory not writable",
-            path=path,
-            reason="wal_pending",
-        )
-    if isinstance(error, apsw.IOError):
-        return StoreError(
-            f"{path}: I/O error (network file system?) ({code})", path=path, reason="io"
-        )
-    return StoreError(f"{path}: cannot be read ({code}: {detail})", path=path, reason="unreadable")
-
-
-def slow(path: str) -> StoreError:
-    """The deadline came first."""
-    return StoreError(f"{path}: not read to the end in time", path=path, reason="slow")
+    """Whether the file can be read as it is: nobody can have written past it, for neither a WAL nor
+    a journal has anything in it, and none can appear in a folder that may not be written."""
+    beside = (has_content(path + "-wal"), has_content(path + "-journal"))
+    return not any(beside) and not os.access(os.path.dirname(path) or ".", os.W_OK)
 
 
 def _uri(path: str, *, immutable: bool) -> str:

@@ -12,7 +12,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
-from claudemem_daemon.stores.connection import unreachable
+from claudemem_daemon.stores.failures import unreachable
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
 from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from claudemem_daemon.dependencies import FileDependency
@@ -71,9 +71,21 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreState:
-    """Whether a store is still what it was: the file's identity and SQLite's data_version."""
+class StoreVersion:
+    """One state of one store, as a dependency. Equal versions are the same state.
+
+    identity: what tells the store from another one at the same place; of a file device and inode.
+    number: another one for each state that was seen, 0 where states cannot be told apart.
+    racy: the store could have changed since without a trace, so that the version proves nothing.
+    """
 
     path: str
-    identity: tuple[int, int] | None
-    data_version: int
+    identity: tuple[int | str, ...]
+    number: int
+    racy: bool
+    still: Callable[[int], bool] = field(compare=False, repr=False)
+    """Whether the store is in the state of that number. Waits for nothing; any doubt is a no."""
+
+    def holds(self) -> bool:
+        """Whether the store is in this state now. Costs a few microseconds."""
+        return self.number > 0 and not self.racy and self.still(self.number)

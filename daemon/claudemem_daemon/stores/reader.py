@@ -12,9 +12,11 @@ import apsw
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.stores import counting, sql
 from claudemem_daemon.stores import names as name_sql
-from claudemem_daemon.stores.connection import Connection, slow, translate
+from claudemem_daemon.stores.connection import Connection
+from claudemem_daemon.stores.failures import slow, translate
+from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery
 from claudemem_daemon.stores.kept import Kept
-from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
 from claudemem_daemon.stores.recent import RecentRows
 from claudemem_daemon.stores.rows import Row, text
@@ -23,7 +25,6 @@ from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
-COLUMNS: Final[tuple[Column, Column]] = ("project", "merged_into_project")
 MOST_JOINED: Final = 2_000
 """So many names are looked for one by one; beyond that all there are are listed."""
 MOST_REMEMBERED: Final = 200
@@ -32,15 +33,14 @@ WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
 
-class StoreReader:
-    """The reading of one request; valid inside `StorePool.reading` only. Every method raises
-    `StoreError` when the store cannot be read any further."""
+class SqliteReader:
+    """`StoreReader` of a SQLite file."""
 
     def __init__(
         self,
         connection: Connection,
         schema: Schema,
-        data_version: int | None,
+        version: StoreVersion,
         kept: Kept,
         recent: RecentRows,
     ) -> None:
@@ -48,9 +48,7 @@ class StoreReader:
         self._kept = kept
         self._recent = recent
         self.schema = schema
-        self.data_version = data_version
-        """None where the store cannot be glanced at; then the answer is not kept."""
-        self.identity = connection.identity
+        self.version = version
         self._plans = Plans(schema, self._flow, kept.learnt)
 
     def projects(
@@ -78,7 +76,7 @@ class StoreReader:
 
     def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
         """What `read` read, now or when the store was last in this very state."""
-        return self._kept.read(self.data_version, of, read)
+        return self._kept.read(self.version.number or None, of, read)
 
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
@@ -169,9 +167,13 @@ class StoreReader:
         """The plan that a look at the store says is cheapest."""
         return self._plans.choose(table, wanted, limit)
 
-    def statements(self, wanted: Wanted, limit: int) -> tuple[Statement, ...]:
-        """The queries for these rows as they are run, for explain."""
-        return self._plans.statements("observations", wanted, limit)
+    def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
+        """How the observations are found, for explain."""
+        plan = self.plan("observations", wanted, limit)
+        found = self._plans.statements("observations", wanted, limit)
+        return tuple(
+            ExplainedQuery(plan, one.text, one.parameters, self.query_plan(one)) for one in found
+        )
 
     def counts(self, wanted: Wanted) -> tuple[int, int, int]:
         """Rows of the projects, of those the right type, of those a right concept."""

@@ -121,7 +121,7 @@ def _marks(selection: Selection) -> dict[str, Mark]:
     """How far an answer goes in each store. One that failed in the middle has no mark: what was not
     read of it is still to be told."""
     read = {one.path for one in selection.stores if one.ok}
-    files = {one.path: one.identity for one in selection.states}
+    files = {one.path: one.identity for one in selection.versions}
     return {
         path: Mark(highest, files.get(path))
         for path, highest in selection.high_water.items()

@@ -24,7 +24,7 @@ class Mark:
     was (device, inode)."""
 
     highest: int
-    file: tuple[int, int] | None
+    file: tuple[int | str, ...] | None
 
 
 class Sessions:

@@ -1,0 +1,136 @@
+"""What selection asks of a store, whatever kind of store it is.
+
+`StorePool.reading` gives a `StoreReader`: one state of one store. A kind of store is a class with
+the methods of `Store`; `pool.make_store` chooses it by the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.model import Schema, StoreVersion
+from claudemem_daemon.stores.plans import Candidate
+from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.stores.sql import Column, Parameter, Table, Wanted
+
+T = TypeVar("T")
+
+COLUMNS: Final[tuple[Column, Column]] = ("project", "merged_into_project")
+"""The two that name a row's project."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedQuery:
+    """One query as it is run for an answer. `steps` is the database's own account of how."""
+
+    plan: str
+    text: str
+    parameters: tuple[Parameter, ...]
+    steps: tuple[str, ...]
+
+
+class StoreReader(Protocol):
+    """One state of one store; valid inside `StorePool.reading` only. Every method raises
+    `StoreError` when the store cannot be read any further."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def version(self) -> StoreVersion:
+        """Of the state that is read."""
+
+    def has(self, table: Table) -> bool: ...
+
+    def projects(self, table: Table = ..., column: Column = ...) -> tuple[str, ...]:
+        """Every value of the column, once."""
+
+    def merged(self, table: Table = ...) -> tuple[str, ...]:
+        """Every project that rows were merged into."""
+
+    def present(
+        self, table: Table, names: Sequence[str], prefixes: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Every project that starts with a prefix, and those of `names` that have a row; the same
+        for what rows were merged into."""
+
+    def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:
+        """Every `X/leaf`, and at least one `X/...` for each X that has any; perhaps others."""
+
+    def highest_id(self) -> int:
+        """The mark that `Wanted.above` takes: only later rows are news."""
+
+    def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
+        """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
+        a time. Close it before the reading ends."""
+
+    def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
+        """The same in pages, none of them empty."""
+
+    def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
+        """The rows themselves as they are read, in no order."""
+
+    def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
+        """The rows themselves, by id."""
+
+    def counts(self, wanted: Wanted) -> tuple[int, int, int]:
+        """Rows of the projects, of those the right type, of those a right concept."""
+
+    def how_many(self, wanted: Wanted) -> int:
+        """Rows of the projects, whatever the filters."""
+
+    def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
+        """How the observations are found, for explain."""
+
+    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` made the last time of something equal to `of`, which is all that it depends
+        on; it outlives this reading. The first of `of` says what it is."""
+
+    def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
+        """What `read` read, now or when the store was last in this very state."""
+
+    def extend(self, deadline: Deadline) -> None:
+        """Give the queries to come until `deadline`."""
+
+    def drop_pages(self) -> None:
+        """Hold less memory while other stores are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUse:
+    """What `status` tells of one store; `read_ms` is how long its last reading took."""
+
+    path: str
+    ok: bool
+    error: str | None
+    reason: str | None
+    schema_version: int | None
+    connections: int
+    read_ms: float | None
+
+
+class Store(Protocol):
+    """One store of the pool. Safe from several threads."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """When it was last used, on the monotonic clock; None where nothing is open."""
+
+    def reading(self, deadline: Deadline) -> AbstractContextManager[StoreReader]:
+        """One state of the store. Raises `StoreError`, also in the middle."""
+
+    def failed(self, error: StoreError) -> StoreError:
+        """Note what ended a reading in the middle; returns it."""
+
+    def describe(self) -> StoreUse: ...
+
+    def let_go(self) -> None:
+        """Close what is open and not in use."""
+
+    def interrupt(self) -> None:
+        """End the queries that run."""

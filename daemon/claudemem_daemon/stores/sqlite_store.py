@@ -1,0 +1,198 @@
+"""One SQLite store: its connections, and which state it is in."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import apsw
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.connection import Connection, check_openable, open_connection
+from claudemem_daemon.stores.failures import translate
+from claudemem_daemon.stores.interface import StoreUse
+from claudemem_daemon.stores.kept import Kept
+from claudemem_daemon.stores.model import Schema, StoreVersion
+from claudemem_daemon.stores.reader import SqliteReader
+from claudemem_daemon.stores.recent import RecentRows
+from claudemem_daemon.stores.schema import probe
+from claudemem_daemon.stores.states import SqliteStates
+
+MAX_IDLE: Final = 2
+"""Connections kept between requests; more are opened while more requests run."""
+MAX_TRIES: Final = 5
+"""How often a reading begins anew because the store changed while it began."""
+BACK_OFF_SECONDS: Final = 5.0
+"""How long a store with I/O errors is left alone; a network share does not get better by asking."""
+LET_GO_AFTER: Final = ("corrupt", "io", "unreadable", "wal_pending", "foreign", "missing")
+
+
+class SqliteStore:
+    """Safe from several threads; a connection serves one at a time."""
+
+    def __init__(self, path: str, numbers: Iterator[int], recent: RecentRows) -> None:
+        self.path = path
+        self._states = SqliteStates(path, numbers)
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._in_use: list[Connection] = []
+        self._readings = 0
+        self._schema: tuple[tuple[int, int], Schema] | None = None
+        """Of which opening, at which PRAGMA schema_version."""
+        self._error: StoreError | None = None
+        self._asleep_until = 0.0
+        self._read_ms: float | None = None
+        self._kept = Kept()
+        self._recent = recent
+
+    @contextmanager
+    def reading(self, deadline: Deadline) -> Iterator[SqliteReader]:
+        """One state of the store, for one request. Raises `StoreError`, also in the middle."""
+        known = self._error
+        if known is not None and time.monotonic() < self._asleep_until:
+            raise StoreError(known.message, path=known.path, reason=known.reason)
+        started = time.monotonic()
+        with self._lock:
+            self._readings += 1
+        try:
+            connection, version = self._begin(deadline)
+            healthy = False
+            try:
+                schema = self._schema_of(connection)
+                # Before the reading: what goes wrong in its middle is told by `failed`.
+                self._error = None
+                yield SqliteReader(connection, schema, version, self._kept, self._recent)
+                healthy = True
+            finally:
+                self._give_back(connection, healthy=healthy and version.number > 0)
+        except apsw.Error as error:
+            raise self.failed(translate(error, self.path)) from None
+        except StoreError as error:
+            raise self.failed(error) from None
+        finally:
+            with self._lock:
+                self._readings -= 1
+        self._read_ms = (time.monotonic() - started) * 1000
+
+    @property
+    def idle_since(self) -> float | None:
+        """When it was last used, on the monotonic clock; None where nothing is open."""
+        if self._readings:
+            return time.monotonic()
+        return self._states.last_used if self._idle or self._states.is_open else None
+
+    def failed(self, error: StoreError) -> StoreError:
+        """Note what ended a reading, for `describe` and for the back-off."""
+        self._error = error
+        if error.reason == "io":
+            self._asleep_until = time.monotonic() + BACK_OFF_SECONDS
+        if error.reason in LET_GO_AFTER:
+            self._states.opening += 1
+            self.let_go()
+        return error
+
+    def describe(self) -> StoreUse:
+        error, schema = self._error, self._schema
+        return StoreUse(
+            self.path,
+            error is None,
+            error.message if error is not None else None,
+            error.reason if error is not None else None,
+            schema[1].version if schema is not None else None,
+            len(self._idle) + len(self._in_use),
+            self._read_ms,
+        )
+
+    def let_go(self) -> None:
+        """Close what is open and not in use; what is in use is closed when it comes back."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        self._states.let_go()
+
+    def interrupt(self) -> None:
+        with self._lock:
+            for connection in self._in_use:
+                connection.db.interrupt()
+
+    def _begin(self, deadline: Deadline) -> tuple[Connection, StoreVersion]:
+        """A connection that reads one state, and that state's version. Equal numbers before and
+        after the state was fixed say that nothing was committed in between."""
+        for left in reversed(range(MAX_TRIES)):
+            identity = check_openable(self.path)
+            before, racy = self._number(deadline)
+            connection = self._take(deadline)
+            good = False
+            try:
+                connection.begin(deadline)
+                number = 0 if connection.immutable else before
+                changed = number and self._number(deadline)[0] != number
+                replaced = identity != check_openable(self.path)
+                if not replaced and not connection.fits(self._states.main):
+                    self._states.opening += 1
+                    replaced = True
+                good = not replaced and (not changed or not left)
+            finally:
+                if not good:
+                    self._give_back(connection, healthy=False)
+            if good:
+                number = 0 if changed else number
+                return connection, StoreVersion(
+                    self.path, identity, number, racy, self._states.still
+                )
+        raise StoreError(
+            f"{self.path}: replaced again and again while it was opened",
+            path=self.path,
+            reason="unreadable",
+        )
+
+    def _number(self, deadline: Deadline) -> tuple[int, bool]:
+        """The number of the present state; none while connections from before an overwriting are
+        in use, for they share what SQLite remembers of the WAL with all that are opened."""
+        with self._lock:
+            outdated = any(one.opening != self._states.opening for one in self._in_use)
+        return (0, True) if outdated else self._states.number(deadline)
+
+    def _take(self, deadline: Deadline) -> Connection:
+        """An idle connection or a new one; none from before an overwriting."""
+        opening = self._states.opening
+        with self._lock:
+            outdated = [one for one in self._idle if one.opening != opening]
+            self._idle = [one for one in self._idle if one.opening == opening]
+            connection = self._idle.pop() if self._idle else None
+            if connection is not None:
+                self._in_use.append(connection)
+        for one in outdated:
+            one.close()
+        if connection is None:
+            connection = open_connection(self.path, opening, deadline)
+            with self._lock:
+                self._in_use.append(connection)
+        return connection
+
+    def _give_back(self, connection: Connection, *, healthy: bool) -> None:
+        if healthy:
+            with suppress(apsw.Error):
+                connection.end()
+        keep = healthy and connection.opening == self._states.opening and not connection.immutable
+        with self._lock:
+            self._in_use.remove(connection)
+            keep = keep and len(self._idle) < MAX_IDLE
+            if keep:
+                self._idle.append(connection)
+        if not keep:
+            connection.close()
+
+    def _schema_of(self, connection: Connection) -> Schema:
+        key = connection.opening, connection.schema_version
+        known = self._schema
+        if known is not None and known[0] == key:
+            return known[1]
+        schema = probe(connection.db, self.path)
+        self._schema = (key, schema)
+        return schema

@@ -1,0 +1,160 @@
+"""Which state a SQLite store is in, as a number that is another one after every change.
+
+SQLite's data_version counts commits. It says nothing of a file that was overwritten in place (cp,
+rsync --inplace, a bind mount, another name of a hard link), so the file and its WAL are looked at
+as well.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+import apsw
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import State, file_state
+from claudemem_daemon.stores.connection import ChangeCounter
+
+MAX_TRIES: Final = 3
+LET_GO_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    main: State | None
+    wal: tuple[int, ...] | None
+    """None where there is no WAL, or an empty one."""
+    commits: int | None
+    """SQLite's count on the open counter; None where none is open."""
+
+
+class SqliteStates:
+    """Safe from several threads. `opening` grows whenever connections opened before must go: the
+    file was replaced or overwritten, and what SQLite remembers of it is worthless."""
+
+    def __init__(self, path: str, numbers: Iterator[int]) -> None:
+        self.opening = 0
+        self.last_used = time.monotonic()
+        self._path = path
+        self._numbers = numbers
+        self._lock = threading.Lock()
+        """Held while the counter is asked, which can take long where the store is locked."""
+        self._counter: ChangeCounter | None = None
+        self._seen: _Seen | None = None
+        self._number = 0
+        self._settled = False
+        """Whether any change since the counter was closed shows in the files' states."""
+
+    @property
+    def main(self) -> State | None:
+        """The file when it was last looked at."""
+        return self._seen.main if self._seen is not None else None
+
+    @property
+    def is_open(self) -> bool:
+        return self._counter is not None
+
+    def number(self, deadline: Deadline) -> tuple[int, bool]:
+        """The state now, 0 where it cannot be told, and whether it is racy: a change within the
+        same tick of the file system's clock would go unseen. Raises `apsw.BusyError`."""
+        self.last_used = time.monotonic()
+        if not self._lock.acquire(timeout=deadline.remaining()):
+            raise apsw.BusyError("another request waits for this store")
+        try:
+            for _ in range(MAX_TRIES):
+                identity = self._open() if self._counter is None else None
+                number, racy = self._look(max(1, int(deadline.remaining() * 1000)))
+                if identity is not None and identity != _identity(self.main):
+                    self._close()  # Another file took its place: the counter may be of either.
+                if self._counter is not None:
+                    return number, racy
+            return 0, True
+        except apsw.BusyError:
+            raise
+        except apsw.Error:
+            self._close()
+            return 0, True
+        finally:
+            self._lock.release()
+
+    def still(self, number: int) -> bool:
+        """Whether the store is in the state of that number. Waits for nothing, opens nothing; any
+        doubt is a no."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self.last_used = time.monotonic()
+            return self._look(0)[0] == number
+        except apsw.Error:
+            return False
+        finally:
+            self._lock.release()
+
+    def let_go(self) -> None:
+        """Close the counter. Where no commit can be on its way that would show in no file's state
+        (WAL frames written before their index), the number stays good until one changes."""
+        if not self._lock.acquire(timeout=LET_GO_SECONDS):
+            return  # It hangs in a file system that does not answer.
+        try:
+            settled = False
+            if self._counter is not None:
+                with suppress(apsw.Error):
+                    _, racy = self._look(0)
+                    settled = not racy and self._seen is not None and self._seen.wal is None
+                self._close()
+                self._settled = settled
+        finally:
+            self._lock.release()
+
+    def _look(self, busy_ms: int) -> tuple[int, bool]:
+        """Ask the counter, then the files: what is committed in between shows in one of them. Call
+        it with the lock held."""
+        commits = self._counter.commits(busy_ms) if self._counter is not None else None
+        file = file_state(self._path)
+        seen, before = _Seen(file.state, _wal_state(self._path), commits), self._seen
+        if seen == before and (commits is not None or self._settled):
+            return self._number, file.racy
+        self._seen = seen
+        same_files = before is not None and (seen.main, seen.wal) == (before.main, before.wal)
+        if self._settled and same_files:
+            # The counter was opened again, and nothing had happened meanwhile.
+            self._settled = False
+            return self._number, file.racy
+        self._number = next(self._numbers)
+        self._settled = False
+        if before is not None and (
+            (commits is not None and commits == before.commits)
+            or _identity(seen.main) != _identity(before.main)
+        ):
+            self.opening += 1
+            self._close()
+        return self._number, file.racy
+
+    def _open(self) -> tuple[int, int] | None:
+        identity = _identity(file_state(self._path).state)
+        self._counter = ChangeCounter(self._path)
+        return identity
+
+    def _close(self) -> None:
+        if self._counter is not None:
+            with suppress(apsw.Error):
+                self._counter.close()
+            self._counter = None
+        if self._seen is not None:
+            # Each counter counts from the start: the next one's numbers say nothing of this one's.
+            self._seen = replace(self._seen, commits=None)
+
+
+def _identity(state: State | None) -> tuple[int, int] | None:
+    return state[:2] if state is not None else None
+
+
+def _wal_state(path: str) -> tuple[int, ...] | None:
+    """Without ctime: SQLite, run by root, changes the owner of a WAL whenever it opens one."""
+    wal = file_state(path + "-wal").state
+    return wal[:5] if wal is not None and wal[3] > 0 else None
