@@ -68,7 +68,7 @@ class ResolvedQuestion:
     def dependencies(self) -> tuple[Dependency, ...]:
         """What repository and stores were read from; `Configuration.current` knows the settings'."""
         repository = self.repository.dependencies if self.repository is not None else ()
-        return (*repository, *self.located.dependencies)
+        return (*repository, *self.keys.dependencies, *self.located.dependencies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,9 @@ def test_paths_of_another_system_are_unreachable_and_harmless(world: World) -> N
     world.row("app", title="main")
     world.row("app/app-win", title="win")
     assert sorted(world.titles(app)) == ["main", "win"]
-    assert world.query(window)["observations"] == []
+    answer = world.query(window)
+    assert sorted(row["title"] for row in answer["observations"]) == ["main", "win"]
+    assert [one["code"] for one in answer["warnings"]] == ["git_unreadable"]
     assert not (world.root / "C:").exists()
 
 

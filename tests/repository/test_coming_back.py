@@ -29,7 +29,7 @@ def test_a_git_directory_that_comes_back_is_seen(tree: Path) -> None:
     remembering = Repositories(None)
     (tree.parent / "main").rename(away)
     gone = remembering.resolve(str(tree))
-    assert (gone.kind, gone.warnings[0].code) == ("none", "git_unreadable")
+    assert (gone.kind, gone.warnings[0].code) == ("unreachable", "git_unreadable")
     away.rename(tree.parent / "main")
     assert remembering.resolve(str(tree)).name == "main"
 

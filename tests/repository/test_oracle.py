@@ -39,7 +39,8 @@ def check(cwd: bytes, remembering: Repositories) -> None:
     said_by_git = git_says(cwd)
     repository = remembering.resolve(os.fsdecode(cwd))
     if said_by_git is None:
-        assert repository.kind == "none"
+        assert repository.kind in ("none", "unreachable")
+        assert repository.common_dir is None
         return
     listed, common, top = said_by_git
     fresh = Repositories(None).resolve(os.fsdecode(cwd))

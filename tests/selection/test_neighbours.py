@@ -12,7 +12,7 @@ from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.repository.surroundings import MOST_BYTES, Surroundings
+from claudemem_daemon.repository.ownership import MAX_BYTES, PathOwnership
 from claudemem_daemon.selection.foreign import Neighbours
 from tests.cases.conftest import world as world
 from tests.cases.world import World, eventually
@@ -151,7 +151,7 @@ def test_a_link_that_leads_nowhere_is_no_repository(world: World) -> None:
     [
         "/\ud800/app/a",
         "/\0/app/a",
-        "/a" * MOST_BYTES,
+        "/a" * MAX_BYTES,
         "/" + "a" * 300 + "/app/x",
         "/dev/null/app/x",
         "/" + "../" * 1000,
@@ -166,7 +166,7 @@ def test_no_path_breaks_an_answer(path: str) -> None:
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two/x")
     (tmp_path / "two").symlink_to("one/x")
-    assert Surroundings().around(f"{tmp_path}/one/a/b") == ()
+    assert PathOwnership().around(f"{tmp_path}/one/a/b") == ()
 
 
 def test_nothing_below_what_is_gone_is_looked_at(
@@ -181,9 +181,9 @@ def test_nothing_below_what_is_gone_is_looked_at(
         return lstat(path)
 
     monkeypatch.setattr(os, "lstat", noted)
-    surroundings = Surroundings()
+    ownership = PathOwnership()
     for number in range(100):
-        assert surroundings.around(f"{tmp_path}/gone/{number}/x") == ()
+        assert ownership.around(f"{tmp_path}/gone/{number}/x") == ()
     assert [one for one in asked if "gone" in one] == [f"{tmp_path}/gone"]
 
 

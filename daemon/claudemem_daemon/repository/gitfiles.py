@@ -5,22 +5,33 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from typing import Final
 
-MOST_BYTES: Final = 64 << 10
+MAX_BYTES: Final = 64 << 10
+MAX_CONFIG_BYTES: Final = 256 << 20
+"""Tools write thousands of branches into one config; what is longer than this is no config."""
 
 
-def read_small(path: str) -> bytes | None:
-    """A regular file's content; None for what is missing, unreadable, huge, or no regular file."""
+def _open(path: str, max_bytes: int) -> int | None:
+    """A descriptor of a regular file; None for what is missing, unreadable, huge or of another kind."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
+    seen = os.fstat(handle)
+    if stat.S_ISREG(seen.st_mode) and seen.st_size <= max_bytes:
+        return handle
+    os.close(handle)
+    return None
+
+
+def read_small(path: str) -> bytes | None:
+    handle = _open(path, MAX_BYTES)
+    if handle is None:
+        return None
     try:
-        seen = os.fstat(handle)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
-            return None
-        return os.read(handle, MOST_BYTES)
+        return os.read(handle, MAX_BYTES)
     except OSError:
         return None
     finally:
@@ -63,16 +74,26 @@ def is_git_dir(path: str) -> bool:
     )
 
 
-def is_foreign(path: str) -> bool:
-    """A path of another system: a drive letter, or backslashes for slashes."""
-    return re.match(r"[A-Za-z]:[\\/]", path) is not None
+def is_windows(path: str) -> bool:
+    """A path of another system: with a drive letter, or of a share."""
+    return re.match(r"[A-Za-z]:[\\/]|\\\\", path) is not None
 
 
 def from_windows(path: str) -> str | None:
     """Where WSL mounts a Windows path, if it is there."""
+    if path.startswith("\\"):
+        return None
     drive, rest = path[0].lower(), path[3:].replace("\\", "/")
     mounted = f"/mnt/{drive}/{rest}"
     return mounted if os.path.exists(mounted) else None
+
+
+def same_folder(one: str, other: str) -> bool:
+    """Whether both paths lead to one folder, whatever links, mounts or letter case they go by."""
+    try:
+        return one == other or os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 _SECTION: Final = re.compile(rb'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
@@ -94,18 +115,23 @@ def truth(value: str | None) -> bool:
 
 def _config(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
+    handle = _open(path, MAX_CONFIG_BYTES)
+    if handle is None:
+        return found
     section = b""
-    for raw in (read_small(path) or b"").split(b"\n"):
-        line = raw.strip()
-        head = _SECTION.match(line)
-        if head is not None:
-            section = head.group(1).lower() if head.group(2) is None else b""
-            line = line[head.end() :].strip()
-        setting = _SETTING.match(line)
-        if setting is None or section not in (b"core", b"extensions"):
-            continue
-        name = section + b"." + setting.group(1).lower()
-        found[os.fsdecode(name)] = os.fsdecode(_value(setting.group(2) or b""))
+    with open(handle, "rb") as file, suppress(OSError):
+        for raw in file:
+            line = raw.strip()
+            head = _SECTION.match(line) if line.startswith(b"[") else None
+            if head is not None:
+                section = head.group(1).lower() if head.group(2) is None else b""
+                line = line[head.end() :].strip()
+            if section not in (b"core", b"extensions"):
+                continue
+            setting = _SETTING.match(line)
+            if setting is not None:
+                name = section + b"." + setting.group(1).lower()
+                found[os.fsdecode(name)] = os.fsdecode(_value(setting.group(2) or b""))
     return found
 
 
@@ -113,7 +139,7 @@ def _value(raw: bytes) -> bytes:
     """Quotes, escapes and comments of one value."""
     out = bytearray()
     quoted = False
-    kept = 0
+    end = 0
     position = 0
     while position < len(raw):
         sign = raw[position : position + 1]
@@ -123,12 +149,12 @@ def _value(raw: bytes) -> bytes:
             position += 1
             after = raw[position : position + 1]
             out += {b"n": b"\n", b"t": b"\t", b"b": b"\b"}.get(after, after)
-            kept = len(out)
+            end = len(out)
         elif sign in (b"#", b";") and not quoted:
             break
         else:
             out += sign
             if quoted or not sign.isspace():
-                kept = len(out)
+                end = len(out)
         position += 1
-    return bytes(out[:kept])
+    return bytes(out[:end])

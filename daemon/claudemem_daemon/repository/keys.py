@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys, Repository, Role, Worktree
-from claudemem_daemon.settings.exclusion import excluded, excluding
+from claudemem_daemon.repository.names import FolderNames
+from claudemem_daemon.settings.exclusion import excluded, excluding, expanded
 from claudemem_daemon.settings.keys import shown
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.warning import AnswerWarning
@@ -22,43 +24,65 @@ EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
 
 def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     """The keys for a working directory, in the scope of the settings; none if it is excluded."""
-    patterns = settings.excluded_projects
-    hit = next((path for path in _judged(repository) if excluded(path, patterns)), None)
-    if hit is not None:
-        warning = _excluded(hit, settings, path=hit)
-        return ProjectKeys((), (), as_key(repository.name), (), (warning,))
+    exclusion = Exclusion(settings.excluded_projects)
+    for path in _judged(repository):
+        pattern = exclusion.pattern_for(path)
+        if pattern is not None:
+            warning = _excluded(path, pattern, settings, path=path)
+            name = as_key(repository.name)
+            return ProjectKeys((), (), name, (), (warning,), dependencies=exclusion.dependencies)
     left_out = tuple(
-        one
-        for one in repository.worktrees
-        if one is not repository.current and excluded(one.path, patterns)
+        worktree
+        for worktree in repository.worktrees
+        if worktree is not repository.current and exclusion.pattern_for(worktree.path) is not None
     )
     keys = list(_own(repository, settings, left_out))
-    checkouts = [one.path for one in repository.checkouts if one not in left_out]
+    checkouts = [
+        checkout.path
+        for checkout in repository.checkouts
+        if checkout not in left_out and checkout.state != "replaced"
+    ]
+    if repository.kind == "none" and keys:
+        checkouts = [repository.top or repository.cwd]
     common_dirs = [repository.common_dir] if repository.common_dir is not None else []
     warnings = list(_main_unknown(repository, settings))
-    away = [key for one in left_out for key in _names(repository.name, one)]
+    excluded_keys = [key for one in left_out for key in _names(repository.name, one)]
+    dependencies = exclusion.dependencies
     around = repository.superproject
     if around is not None and settings.scope != "self":
         outer = project_keys(around, settings)
-        keys += [
-            ProjectKey(
-                one.key, one.match, one.role, one.path, f"of the superproject: {one.rule}", one.bare
-            )
-            for one in outer.keys
-        ]
+        keys += [replace(key, rule=f"of the superproject: {key.rule}") for key in outer.keys]
         checkouts += outer.checkouts
         common_dirs += outer.common_dirs
         warnings += [one for one in outer.warnings if one.code != "excluded"]
-        away += outer.excluded
-    unique = {(one.key, one.match): one for one in reversed(keys)}
+        excluded_keys += outer.excluded
+        dependencies += outer.dependencies
+    unique = {(key.key, key.match): key for key in reversed(keys)}
     return ProjectKeys(
-        keys=tuple(one for one in keys if unique[one.key, one.match] is one),
-        excluded=tuple(dict.fromkeys(away)),
+        keys=tuple(key for key in keys if unique[key.key, key.match] is key),
+        excluded=tuple(dict.fromkeys(excluded_keys)),
         name=_title(repository),
         checkouts=tuple(dict.fromkeys(checkouts)),
         warnings=(*warnings, *_nameless(repository)),
         common_dirs=tuple(dict.fromkeys(common_dirs)),
+        dependencies=dependencies,
     )
+
+
+class Exclusion:
+    """Judges folders by all their names. For one answer."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self._patterns = patterns
+        self._names = FolderNames(expanded(pattern) for pattern in patterns)
+        self.dependencies = tuple(self._names.dependencies)
+
+    def pattern_for(self, path: str) -> str | None:
+        """The first pattern that excludes the folder."""
+        if not self._patterns:
+            return None
+        found = (excluding(name, self._patterns) for name in self._names.of(path))
+        return next((pattern for pattern in found if pattern is not None), None)
 
 
 def _nameless(repository: Repository) -> tuple[AnswerWarning, ...]:
@@ -73,8 +97,9 @@ def _nameless(repository: Repository) -> tuple[AnswerWarning, ...]:
     return (AnswerWarning("cwd_nameless", message, path),)
 
 
-def _excluded(what: str, settings: Settings, path: str | None = None) -> AnswerWarning:
-    pattern = excluding(what, settings.excluded_projects)
+def _excluded(
+    what: str, pattern: str | None, settings: Settings, path: str | None = None
+) -> AnswerWarning:
     source = settings.sources[EXCLUDED]
     where = source.detail if source.origin == "settings" else f"the {source.origin}'s environment"
     message = (
@@ -116,7 +141,9 @@ def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
         excluded=(),
         name=", ".join(as_key(one) for one in projects),
         checkouts=(),
-        warnings=tuple(_excluded(one, settings) for one in left_out),
+        warnings=tuple(
+            _excluded(one, excluding(one, settings.excluded_projects), settings) for one in left_out
+        ),
     )
 
 
@@ -132,6 +159,7 @@ def _judged(repository: Repository) -> Iterator[str]:
         yield repository.top
     if repository.main is not None:
         yield repository.main.path
+    yield from repository.excluded_by
 
 
 def _own(
@@ -147,7 +175,8 @@ def _own(
     scope: Scope = settings.scope
     whole: Role = "main"
     if repository.kind == "none":
-        yield ProjectKey(as_key(name), "exact", "main", repository.cwd, "the folder's own name")
+        folder = repository.top or repository.cwd
+        yield ProjectKey(as_key(name), "exact", "main", folder, "the folder's own name")
         yield from _aliases(name, settings, prefix=False)
         return
     if scope != "self" or not linked:
@@ -170,6 +199,10 @@ def _own(
 
 
 def _of_worktree(name: str, one: Worktree) -> Iterator[ProjectKey]:
+    if one.state == "replaced":
+        rule = f"worktree of {name}, whose folder another repository has now"
+        yield ProjectKey(as_key(f"{name}/{one.name}"), "exact", "removed", None, rule)
+        return
     for leaf in (one.name, *one.other_names):
         why = "" if leaf == one.name else f" (another name of {one.name})"
         yield ProjectKey(

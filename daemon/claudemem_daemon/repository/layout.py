@@ -1,37 +1,59 @@
-"""From a folder upwards to the repository around it: which layout, which checkout."""
+"""From a folder upwards to the repository around it: which layout, which checkout.
+
+Whose a folder is, its repository decides and not the folder: a `.git` that leads to a git directory
+is taken at its word only where that directory's own record does not say otherwise. So a copy of a
+checkout, or one made to look like another's, has no part in the other's memory.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.repository import gitfiles
+from claudemem_daemon.repository.gitfiles import same_folder
+from claudemem_daemon.repository.linktext import (
+    JJ_STORE,
+    LinkText,
+    main_folder,
+    read_link_text,
+)
 from claudemem_daemon.repository.model import Kind
+from claudemem_daemon.warning import AnswerWarning
 
-MOST_LEVELS: Final = 256
+MAX_LEVELS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The git directory around a folder. `top` is the checkout's root, None inside a bare
-    repository; `admin_dir` is the linked worktree's own folder below the common dir."""
+    """What the `.git` of a folder leads to."""
 
     kind: Kind
     top: str | None
-    common_dir: str
-    admin_dir: str | None
-    main: str | None
-    """The main checkout, where these files alone tell it."""
+    """The checkout's root; None inside a bare repository."""
+    common_dir: str | None
+    """The git directory that all checkouts share; None where it is not there or not ours."""
     how: str
+    admin_dir: str | None = None
+    """A linked worktree's own folder below the common dir."""
+    main: str | None = None
+    """The main checkout, where these files alone tell it."""
+    text: LinkText | None = None
+    """Of a link whose git directory is not there."""
+    excluded_by: tuple[str, ...] = ()
+    """Other folders whose exclusion is this one's too."""
+    warning: AnswerWarning | None = None
+    dependencies: tuple[FileState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     found: Found | None
     dependencies: tuple[FileState, ...]
-    problem: str | None = None
 
 
 def find(start: str, home: str | None) -> Search:
@@ -39,22 +61,14 @@ def find(start: str, home: str | None) -> Search:
     itself: dotfiles under git do not make one project of all that is below."""
     dependencies: list[FileState] = []
     folder = start
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         if folder == home and folder != start:
             break
-        marker = os.path.join(folder, ".git")
-        seen = file_state(marker)
-        dependencies.append(seen)
-        if seen.state is not None:
-            if os.path.isdir(marker):
-                if gitfiles.is_git_dir(marker):
-                    return Search(_own_git_dir(folder, marker), tuple(dependencies))
-            else:
-                found, problem = _linked(folder, marker, dependencies)
-                return Search(found, tuple(dependencies), problem)
-        elif gitfiles.is_git_dir(folder):
-            return Search(_inside_git_dir(folder), tuple(dependencies))
-        elif folder == start:
+        found, looked_at = _at(folder)
+        dependencies += looked_at
+        if found is not None:
+            return Search(found, (*dependencies, *found.dependencies))
+        if folder == start:
             # It may become a bare repository itself; those above it hardly will.
             dependencies.append(file_state(os.path.join(folder, "HEAD")))
         above = os.path.dirname(folder)
@@ -64,88 +78,268 @@ def find(start: str, home: str | None) -> Search:
     return Search(None, tuple(dependencies))
 
 
-def _own_git_dir(folder: str, git_dir: str) -> Found:
-    """`folder/.git` is a folder (or a symbolic link to one)."""
-    real = os.path.realpath(git_dir)
-    linked = _common_of(real)
-    if linked is not None:
-        # A worktree whose .git is a symbolic link to its admin folder.
-        return _worktree(folder, linked, real)
-    config = gitfiles.read_config(real)
-    if gitfiles.truth(config.get("core.bare")):
-        return Found("dot_bare", None, real, None, None, f"{git_dir} is a bare repository")
-    main = _core_worktree(config, real) or folder
-    return Found("plain", main, real, None, main, f"{git_dir} is its git directory")
+def _at(folder: str) -> tuple[Found | None, list[FileState]]:
+    """What this very folder is, and the files that say so."""
+    seen = file_state(os.path.join(folder, ".git"))
+    if seen.state is not None:
+        return checkout_at(folder), [seen]
+    if gitfiles.is_git_dir(folder):
+        return _inside_git_dir(folder), [seen]
+    jj = file_state(os.path.join(folder, ".jj"))
+    if jj.state is not None:
+        return _jj_workspace(folder, jj.path), [seen, jj]
+    return None, [seen]
 
 
-def _linked(
-    folder: str, marker: str, dependencies: list[FileState]
-) -> tuple[Found | None, str | None]:
-    """`folder/.git` is a file that names a git directory."""
-    target, problem = link_target(marker)
+def checkout_at(folder: str) -> Found | None:
+    """What the `.git` of a folder makes of it; None for a `.git` folder without a repository."""
+    marker = os.path.join(folder, ".git")
+    if os.path.isdir(marker):
+        return _git_dir(folder, marker, marker) if gitfiles.is_git_dir(marker) else None
+    target = gitfiles.read_gitlink(marker)
     if target is None:
-        return None, problem
+        return _unreadable(folder, f"{marker} is no link to a git directory", None)
+    text = target
+    written = os.path.relpath(target, folder)
+    if gitfiles.is_windows(written):
+        text, mounted = written, gitfiles.from_windows(written)
+        if mounted is None:
+            problem = f"{marker} names a path of another system"
+            return _unreadable(folder, problem, read_link_text(text))
+        target = mounted
     if not gitfiles.is_git_dir(target):
         # It may come, or come back, with this link as it is. What makes a folder a git directory
         # lies right in it, so that its own times tell.
-        dependencies.append(file_state(target))
-        return None, f"{marker} names {target}, which is no git directory"
-    real = os.path.realpath(target)
-    dependencies.append(file_state(os.path.join(real, "commondir")))
-    common = _common_of(real)
-    if common is not None:
-        return _worktree(folder, common, real), None
+        problem = f"the git directory that {marker} names is not there"
+        found = _unreadable(folder, problem, read_link_text(text))
+        return replace(found, dependencies=(file_state(target),))
+    return _git_dir(folder, marker, target)
+
+
+def _unreadable(folder: str, problem: str, text: LinkText | None) -> Found:
+    """No word of the link is repeated here: warnings are read by a model, and anyone can bring a
+    link."""
+    if text is None:
+        message = f"{problem}: no repository here; `git worktree repair` may mend it"
+        warning = AnswerWarning("git_unreadable", message, path=folder)
+        return Found("none", None, None, f"{problem}", warning=warning)
+    message = (
+        f"{problem}: answered by the names in the link alone; `git worktree repair`, run in the"
+        " main checkout, may mend it"
+    )
+    warning = AnswerWarning("git_unreadable", message, path=folder)
+    how = f"{problem}; its text says {text.project} and {text.worktree_id}"
+    return Found("unreachable", folder, None, how, None, None, text, (text.main,), warning)
+
+
+def _contradicted(folder: str, git_dir: str, why: str) -> Found:
+    message = (
+        f"{folder}/.git leads to a git directory that is not this folder's ({why}): answered for"
+        " the folder alone; in a checkout of your own, `git worktree repair` mends the link"
+    )
+    return Found(
+        "none",
+        folder,
+        None,
+        f"{folder}/.git leads to {git_dir}, and {why}",
+        excluded_by=(main_folder(common_dir_of(git_dir)),),
+        warning=AnswerWarning("git_contradicted", message, path=folder),
+        dependencies=(file_state(git_dir),),
+    )
+
+
+def unproven(folder: str, git_dir: str) -> Found:
+    """A main checkout that another folder may be as well: its names count, and no worktree's."""
+    message = (
+        f"{folder}/.git leads to a git directory that does not tell whose it is: worktrees are left"
+        " out; `git config core.worktree FOLDER`, run there, tells"
+    )
+    how = f"{folder}/.git leads to {git_dir}, which does not tell whose it is"
+    warning = AnswerWarning("git_contradicted", message, path=folder)
+    return Found("separate", folder, None, how, None, folder, warning=warning)
+
+
+def _git_dir(folder: str, marker: str, git_dir: str) -> Found:
+    """`marker`, the `.git` of `folder`, is the git directory or leads to it."""
+    real = os.path.realpath(git_dir)
+    dependencies = [file_state(os.path.join(real, "commondir"))] if git_dir != marker else []
+    if _common_of(real) is not None or _is_admin_dir(real):
+        found = _linked_worktree(folder, real)
+        return replace(found, dependencies=(*dependencies, *found.dependencies))
     config = gitfiles.read_config(real)
-    dependencies.append(file_state(os.path.join(real, "config")))
+    dependencies += [file_state(os.path.join(real, "config"))] if real != marker else []
+    found = _main_checkout(folder, marker, real, config)
+    return replace(found, dependencies=(*dependencies, *found.dependencies))
+
+
+def _main_checkout(folder: str, marker: str, real: str, config: dict[str, str]) -> Found:
+    own = real == marker
     if gitfiles.truth(config.get("core.bare")):
-        return Found("dot_bare", None, real, None, None, f"{marker} names the bare {real}"), None
-    if f"{os.sep}modules{os.sep}" in real:
-        how = f"{marker} names {real}: a submodule"
-        return Found("submodule", folder, real, None, folder, how), None
+        # A bare repository has no checkout: only the folder around it may stand for it.
+        if not same_folder(os.path.dirname(real), folder):
+            return _contradicted(folder, real, "it is a bare repository elsewhere")
+        return Found("dot_bare", None, real, f"{marker} is the bare repository {real}")
+    recorded = _core_worktree(config, real)
+    if recorded is not None and not same_folder(recorded, folder):
+        if leads_to(recorded, real):
+            return _contradicted(folder, real, "its core.worktree is another folder")
+        if own:
+            return replace(
+                Found("plain", folder, real, f"{marker} is its git directory", None, folder),
+                warning=_core_worktree_ignored(folder),
+            )
+    if own:
+        return Found("plain", folder, real, f"{marker} is its git directory", None, folder)
+    if recorded is None and os.path.basename(real) == ".git":
+        if is_alone(real):
+            return unproven(folder, real)
+        return _contradicted(folder, real, "it is the one of the folder around it")
+    if _superproject_dir(real) is not None:
+        return Found("submodule", folder, real, f"{marker} names {real}: a submodule", None, folder)
     how = f"{marker} names the separate git directory {real}"
-    return Found("separate", folder, real, None, folder, how), None
+    return Found("separate", folder, real, how, None, folder)
 
 
-def link_target(marker: str) -> tuple[str | None, str | None]:
-    """The git directory that a `.git` file names, or why there is none to look at."""
-    target = gitfiles.read_gitlink(marker)
-    if target is None:
-        return None, f"{marker} is no link to a git directory"
-    name = os.path.relpath(target, os.path.dirname(marker))
-    if gitfiles.is_foreign(name):
-        target = gitfiles.from_windows(name)
-        if target is None:
-            return None, f"{marker} names a path of another system"
-    return target, None
+def _core_worktree_ignored(folder: str) -> AnswerWarning:
+    message = (
+        f"core.worktree in {folder}/.git/config is ignored: the folder that it names has no link"
+        " back, so its memory is not this repository's"
+    )
+    return AnswerWarning("core_worktree_ignored", message, path=folder)
 
 
-def _worktree(folder: str, common: str, admin: str) -> Found:
+def _linked_worktree(folder: str, admin: str) -> Found:
+    """`admin` is, or says that it is, a folder of `<common dir>/worktrees`."""
+    common = _common_of(admin)
+    warning = None
+    if common is None or not gitfiles.is_git_dir(common):
+        common = os.path.dirname(os.path.dirname(admin))
+        text = read_link_text(admin)
+        if not _is_admin_dir(admin):
+            return _unreadable(folder, f"{admin}/commondir leads to no git directory", text)
+        message = (
+            f"{admin}/commondir is empty or leads to no git directory: git works there again with"
+            " ../.. in it"
+        )
+        warning = AnswerWarning("git_unreadable", message, path=folder)
+    if not same_folder(os.path.dirname(admin), os.path.join(common, "worktrees")):
+        return _contradicted(folder, admin, "its repository has no such worktree")
+    recorded = recorded_folder(admin)
+    moved: tuple[FileState, ...] = ()
+    if recorded is not None and not same_folder(recorded, folder):
+        moved = (file_state(os.path.join(recorded, ".git")),)
+        if leads_to(recorded, admin):
+            found = _contradicted(folder, admin, "its repository has this worktree elsewhere")
+            return replace(found, dependencies=(*found.dependencies, *moved))
     kind, main = layout_of(common)
     how = f"{folder}/.git leads to {admin}, and its commondir to {common}"
-    return Found(kind, folder, common, admin, main, how)
+    return Found(kind, folder, common, how, admin, main, warning=warning, dependencies=moved)
 
 
 def _inside_git_dir(folder: str) -> Found:
     """A bare repository, or the inside of a `.git` folder."""
-    real = os.path.realpath(folder)
-    common = _common_of(real) or real
+    common = common_dir_of(folder)
+    if not same_folder(common, folder) and not same_folder(
+        os.path.dirname(os.path.realpath(folder)), os.path.join(common, "worktrees")
+    ):
+        return _contradicted(folder, folder, "its repository has no such worktree")
     kind, main = layout_of(common)
-    return Found(kind, None, common, None, main, f"{folder} is a git directory")
+    return Found(kind, None, common, f"{folder} is a git directory", None, main)
+
+
+def _jj_workspace(folder: str, jj: str) -> Found | None:
+    """A workspace of a jj repository: its `.jj/repo` is the repository or a file that names it. Only
+    the folder around the repository counts as its main checkout."""
+    repo = os.path.join(jj, "repo")
+    if not os.path.isdir(repo):
+        named = gitfiles.read_line(repo)
+        if named is None:
+            return None
+        repo = gitfiles.resolve(named, jj)
+    common = os.path.realpath(os.path.join(repo, "store", "git"))
+    if not common.endswith(JJ_STORE) or not gitfiles.is_git_dir(common):
+        return None
+    main = main_folder(common)
+    how = f"{jj} is a workspace of the jj repository in {main}"
+    return Found("plain", folder, common, how, None, main)
 
 
 def layout_of(common: str) -> tuple[Kind, str | None]:
     """The layout and the main checkout of a common dir, as far as the dir itself tells."""
+    if common.endswith(JJ_STORE):
+        return "plain", main_folder(common)
     config = gitfiles.read_config(common)
     if gitfiles.truth(config.get("core.bare")):
-        return ("dot_bare" if os.path.basename(common).startswith(".") else "bare"), None
+        hidden = os.path.basename(common).startswith(".")
+        return ("dot_bare" if hidden or leads_to(os.path.dirname(common), common) else "bare"), None
     main = _core_worktree(config, common)
-    if f"{os.sep}modules{os.sep}" in common:
+    if main is not None and not leads_to(main, common):
+        main = None
+    if _superproject_dir(common) is not None:
         return "submodule", main
-    if main is not None:
-        return "separate", main
-    if os.path.basename(common) == ".git":
+    if main is None and os.path.basename(common) == ".git":
         return "plain", os.path.dirname(common)
-    return "separate", None
+    if main is not None and same_folder(os.path.join(main, ".git"), common):
+        return "plain", main
+    return "separate", main
+
+
+def leads_to(folder: str, git_dir: str) -> bool:
+    """Whether the `.git` of `folder` is this very git directory, or a link to it."""
+    marker = os.path.join(folder, ".git")
+    if os.path.isdir(marker):
+        return same_folder(marker, git_dir)
+    target = link_target(marker)
+    return target is not None and same_folder(target, git_dir)
+
+
+def link_target(marker: str) -> str | None:
+    """The git directory that a `.git` file names, if that can be a path of this system."""
+    target = gitfiles.read_gitlink(marker)
+    if target is None:
+        return None
+    written = os.path.relpath(target, os.path.dirname(marker))
+    return gitfiles.from_windows(written) if gitfiles.is_windows(written) else target
+
+
+def recorded_folder(admin: str) -> str | None:
+    """Where the repository says that the worktree of this admin folder is."""
+    line = gitfiles.read_line(os.path.join(admin, "gitdir"))
+    if line is None:
+        return None
+    if gitfiles.is_windows(line):
+        line = gitfiles.from_windows(line)
+    return os.path.dirname(gitfiles.resolve(line, admin)) if line else None
+
+
+def common_dir_of(git_dir: str) -> str:
+    """The directory that all worktrees of `git_dir`'s repository share."""
+    real = os.path.realpath(git_dir)
+    return _common_of(real) or real
+
+
+def named_after(common_dir: str, kind: Kind) -> str:
+    """The name of a repository without a main checkout."""
+    return os.path.basename(around(common_dir, kind)).removesuffix(".git")
+
+
+def around(common_dir: str, kind: Kind) -> str:
+    """The folder that stands for a repository without a main checkout."""
+    return os.path.dirname(common_dir) if kind == "dot_bare" else main_folder(common_dir)
+
+
+def is_alone(git_dir: str) -> bool:
+    """Whether nothing lies beside it: a separate git directory, though its name may be `.git`."""
+    try:
+        with os.scandir(os.path.dirname(git_dir)) as entries:
+            return len(list(islice(entries, 2))) == 1
+    except OSError:
+        return False
+
+
+def _is_admin_dir(real: str) -> bool:
+    above, name = os.path.split(os.path.dirname(real))
+    return name == "worktrees" and gitfiles.is_git_dir(above)
 
 
 def _core_worktree(config: dict[str, str], git_dir: str) -> str | None:
@@ -158,18 +352,13 @@ def _common_of(git_dir: str) -> str | None:
     return os.path.realpath(gitfiles.resolve(line, git_dir)) if line else None
 
 
-def common_dir_of(git_dir: str) -> str:
-    """The directory that all worktrees of `git_dir`'s repository share."""
-    real = os.path.realpath(git_dir)
-    return _common_of(real) or real
+def _superproject_dir(git_dir: str) -> str | None:
+    """The git directory in whose `modules` this one lies."""
+    return next((one for one in _above_modules(git_dir) if gitfiles.is_git_dir(one)), None)
 
 
-def named_after(common_dir: str, kind: Kind) -> str:
-    """The name of a repository without a main checkout: `.bare` after the folder around it."""
-    return os.path.basename(around(common_dir, kind)).removesuffix(".git")
-
-
-def around(common_dir: str, kind: Kind) -> str:
-    """The folder that stands for a repository without a main checkout."""
-    hidden = os.path.basename(common_dir).startswith(".")
-    return os.path.dirname(common_dir) if kind == "dot_bare" or hidden else common_dir
+def _above_modules(path: str) -> Iterator[str]:
+    end = path.find("/modules/")
+    while end >= 0:
+        yield path[:end]
+        end = path.find("/modules/", end + 1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from claudemem_daemon.dependencies import Dependency
+from claudemem_daemon.dependencies import Dependency, FileDependency
 from claudemem_daemon.warning import AnswerWarning
 
-Kind = Literal["plain", "bare", "dot_bare", "separate", "submodule", "none"]
-WorktreeState = Literal["ok", "missing", "unreachable"]
+Kind = Literal["plain", "bare", "dot_bare", "separate", "submodule", "unreachable", "none"]
+WorktreeState = Literal["ok", "missing", "unreachable", "replaced"]
 Role = Literal["main", "worktree", "removed", "alias"]
 Match = Literal["exact", "prefix"]
 
@@ -32,7 +32,7 @@ class Worktree:
     """The reason, possibly empty; None = not locked."""
     state: WorktreeState
     """missing: nothing at that path (git calls it prunable); unreachable: a path of another
-    system or one we may not read."""
+    system or one we may not read; replaced: another repository's checkout is there now."""
     main: bool
     other_names: tuple[str, ...] = ()
     """Names its rows may carry besides `name`: the admin folder's (the first name of a moved
@@ -41,7 +41,9 @@ class Worktree:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What a working directory belongs to; `kind` "none" is a folder outside any repository."""
+    """What a working directory belongs to; `kind` "none" is a folder outside any repository, or one
+    that has no part in the repository its `.git` leads to; "unreachable" one whose git directory is
+    not there, known by the text of its link alone."""
 
     kind: Kind
     cwd: str
@@ -65,6 +67,8 @@ class Repository:
     """One line: how it was found, for `explain` and `worktrees`."""
     warnings: tuple[AnswerWarning, ...]
     dependencies: tuple[Dependency, ...]
+    excluded_by: tuple[str, ...] = ()
+    """Other folders whose exclusion is this one's too."""
 
     @property
     def checkouts(self) -> tuple[Worktree, ...]:
@@ -108,3 +112,4 @@ class ProjectKeys:
     common_dirs: tuple[str, ...] = ()
     """Of this repository and those around it: what all their checkouts have in common, however the
     path to one is spelled."""
+    dependencies: tuple[FileDependency, ...] = ()

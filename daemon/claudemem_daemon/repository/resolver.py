@@ -12,6 +12,7 @@ from claudemem_daemon.dependencies import Dependency, WatchedFiles, all_hold, fi
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
+from claudemem_daemon.repository.gitfiles import same_folder
 from claudemem_daemon.repository.layout import Found
 from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.separate import with_main
@@ -81,29 +82,37 @@ class Repositories:
         at_top = search.found is not None and cwd == search.found.top
         # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
         around = () if at_top else (file_identity(cwd),)
-        if search.found is None:
-            problem = f"{search.problem}: no repository here; `git worktree repair` may mend it"
-            warnings = (
-                (AnswerWarning("git_unreadable", problem, path=cwd),) if search.problem else ()
-            )
-            return _outside(cwd, real, (*around, *search.dependencies), warnings)
-        return self._found(cwd, real, search.found, (*around, *search.dependencies), depth)
+        dependencies = (*around, *search.dependencies)
+        found = search.found
+        if found is None or found.common_dir is None:
+            return _without_git_dir(cwd, real, found, dependencies)
+        return self._found(cwd, real, found, found.common_dir, dependencies, depth)
 
     def _found(
-        self, cwd: str, real: str, found: Found, dependencies: tuple[Dependency, ...], depth: int
+        self,
+        cwd: str,
+        real: str,
+        found: Found,
+        common_dir: str,
+        dependencies: tuple[Dependency, ...],
+        depth: int,
     ) -> Repository:
-        listing = self._list(found.common_dir)
+        listing = self._list(common_dir)
         found, beside = with_main(found, [one.path for one in listing.worktrees])
+        if found.common_dir is None:
+            return _without_git_dir(cwd, real, found, (*dependencies, *listing.dependencies))
         main_path = found.main
         worktrees, current = _with_current(listing.worktrees, found)
         main = _main(main_path) if main_path is not None else None
         if current is None and main is not None and found.top == main.path:
             current = main
-        link = _link_name(cwd, real, found.top or layout.around(found.common_dir, found.kind))
-        name = _name(found, main_path)
+        link = self._link_name(cwd, real, found.top or layout.around(common_dir, found.kind))
+        name = os.path.basename(main_path or "") or layout.named_after(common_dir, found.kind)
         others: list[str] = []
-        if found.kind == "separate" or (found.kind == "submodule" and found.admin_dir):
-            others.append(os.path.basename(found.common_dir).removesuffix(".git"))
+        separate = found.kind == "separate" or (found.kind == "submodule" and found.admin_dir)
+        # A git directory inside the checkout came with it, whatever its name says.
+        if separate and not common_dir.startswith(f"{main_path}/"):
+            others.append(os.path.basename(common_dir).removesuffix(".git"))
         if link is not None:
             if current is not None and not current.main:
                 renamed = replace(current, other_names=(*current.other_names, link))
@@ -113,21 +122,22 @@ class Repositories:
                 others.append(link)
         superproject = None
         if found.kind == "submodule" and found.top is not None and depth < 8:
-            superproject = self._superproject(main_path or found.top, found.common_dir, depth)
+            superproject = self._superproject(main_path or found.top, common_dir, depth)
         self._remember_checkouts(main_path, worktrees)
         return Repository(
             kind=found.kind,
             cwd=cwd,
             name=name,
             top=found.top,
-            common_dir=found.common_dir,
+            common_dir=common_dir,
             main=main,
             worktrees=worktrees,
             current=current,
             fallback_names=tuple(one for one in dict.fromkeys(others) if one and one != name),
             superproject=superproject,
             resolved_by=found.how,
-            warnings=_ownership(found.common_dir),
+            warnings=(*_warnings(found), *_other_owner(common_dir)),
+            excluded_by=(layout.around(common_dir, found.kind),),
             dependencies=(
                 *dependencies,
                 *beside,
@@ -142,6 +152,22 @@ class Repositories:
         if around.common_dir is None or not common_dir.startswith(around.common_dir + os.sep):
             return None
         return around
+
+    def _link_name(self, cwd: str, real: str, top: str) -> str | None:
+        """The last part of a symbolic link through which `cwd` reached `top`, if it has another
+        name, and if no repository brought the link along."""
+        if cwd == real:
+            return None
+        below = os.path.relpath(real, top)
+        logical = cwd
+        if below != "." and not below.startswith(".."):
+            if not cwd.endswith("/" + below):
+                return None
+            logical = cwd[: -len(below) - 1]
+        above, leaf = os.path.split(logical)
+        if not leaf or leaf == os.path.basename(top):
+            return None
+        return None if layout.find(os.path.realpath(above), self._home).found else leaf
 
     def _list(self, common_dir: str) -> _Listing:
         with self._lock:
@@ -200,12 +226,12 @@ class Repositories:
         elif there != self._home:
             seen = self._resolve(_as_spelled(cwd, there), depth)
         what = "this is no folder" if os.path.lexists(real) else "no such folder"
-        if seen is None or seen.common_dir is None:
+        if seen is None or (seen.common_dir is None and seen.top is None):
             warning = AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd)
             around = seen.dependencies if seen is not None else ()
             return _outside(cwd, real, (*dependencies, *around), (warning,), name="")
-        place = seen.main.path if seen.main is not None else seen.common_dir
-        message = f"{cwd}: {what}; answered for its repository, {place}"
+        repository = seen.main.path if seen.main is not None else seen.common_dir or seen.top
+        message = f"{cwd}: {what}; answered for its repository, {repository}"
         return replace(
             seen,
             cwd=cwd,
@@ -232,13 +258,17 @@ def _with_current(
 ) -> tuple[tuple[Worktree, ...], Worktree | None]:
     """The list, and the one in it that `cwd` is in. A worktree that was moved without `git
     worktree repair` is where its own `.git` file is; its recorded name stays a name of it."""
-    if found.admin_dir is None or found.top is None:
+    if found.top is None or found.top == found.main:
         return worktrees, None
+    if found.admin_dir is None:
+        # A jj workspace is in no list of git's.
+        workspace = _linked(found.top)
+        return (*worktrees, workspace), workspace
     admin = os.path.basename(found.admin_dir)
     listed = next((one for one in worktrees if one.admin_id == admin), None)
     if listed is None:
         return worktrees, None
-    if _same_folder(listed.path, found.top):
+    if same_folder(listed.path, found.top):
         return worktrees, listed
     names = dict.fromkeys((listed.name, *listed.other_names, admin))
     leaf = os.path.basename(found.top)
@@ -252,33 +282,12 @@ def _with_current(
     return tuple(moved if one is listed else one for one in worktrees), moved
 
 
-def _same_folder(one: str, other: str) -> bool:
-    return one == other or os.path.realpath(one) == other
-
-
 def _main(path: str) -> Worktree:
     return Worktree(path, os.path.basename(path), None, None, None, False, None, "ok", main=True)
 
 
-def _name(found: Found, main: str | None) -> str:
-    """P: the main checkout's folder, or the repository's own name without `.git`."""
-    if main is not None:
-        return os.path.basename(main)
-    return layout.named_after(found.common_dir, found.kind)
-
-
-def _link_name(cwd: str, real: str, top: str) -> str | None:
-    """The last part of a symbolic link through which `cwd` reached `top`, if it has another name."""
-    if cwd == real:
-        return None
-    below = os.path.relpath(real, top)
-    logical = cwd
-    if below != "." and not below.startswith(".."):
-        if not cwd.endswith("/" + below):
-            return None
-        logical = cwd[: -len(below) - 1]
-    leaf = os.path.basename(logical)
-    return leaf if leaf and leaf != os.path.basename(top) else None
+def _linked(path: str) -> Worktree:
+    return replace(_main(path), main=False)
 
 
 def _as_spelled(cwd: str, there: str) -> str:
@@ -294,6 +303,33 @@ def _vanished_one(worktrees: tuple[Worktree, ...], real: str, there: str) -> Wor
     around = [one for one in worktrees if (real + "/").startswith(one.path + "/")]
     found = max(around, key=lambda one: len(one.path), default=None)
     return found if found is not None and len(found.path) > len(there) else None
+
+
+def _warnings(found: Found) -> tuple[AnswerWarning, ...]:
+    return (found.warning,) if found.warning is not None else ()
+
+
+def _without_git_dir(
+    cwd: str, real: str, found: Found | None, dependencies: tuple[Dependency, ...]
+) -> Repository:
+    """A folder outside any repository, or one whose link leads to none that is there and its own."""
+    if found is None:
+        return _outside(cwd, real, dependencies, ())
+    top = found.top
+    outside = _outside(cwd, top or real, dependencies, _warnings(found))
+    described = replace(
+        outside,
+        kind=found.kind,
+        top=top,
+        main=_main(found.main) if found.main is not None else None,
+        excluded_by=found.excluded_by,
+        resolved_by=found.how,
+    )
+    if found.text is None or top is None:
+        return described
+    leaf, first = os.path.basename(top), found.text.worktree_id
+    worktree = replace(_linked(top), other_names=(first,) if first != leaf else ())
+    return replace(described, name=found.text.project, worktrees=(worktree,), current=worktree)
 
 
 def _outside(
@@ -320,7 +356,7 @@ def _outside(
     )
 
 
-def _ownership(common_dir: str) -> tuple[AnswerWarning, ...]:
+def _other_owner(common_dir: str) -> tuple[AnswerWarning, ...]:
     """git refuses other people's repositories for what it would run; we run nothing of it."""
     try:
         owner = os.stat(common_dir).st_uid

@@ -9,61 +9,55 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 from claudemem_daemon.dependencies import FileState, file_state
-from claudemem_daemon.repository.layout import Found, link_target
+from claudemem_daemon.repository.layout import Found, is_alone, layout_of, link_target, unproven
 
-MOST_FOLDERS: Final = 16
-MOST_NEIGHBOURS: Final = 2000
+MAX_FOLDERS: Final = 16
+MAX_NEIGHBOURS: Final = 2000
 
 
 def with_main(found: Found, worktrees: Iterable[str]) -> tuple[Found, tuple[FileState, ...]]:
-    """`found` with the main checkout as well as it can be told, and what was looked at for it."""
-    if not _unsure(found):
-        return found, ()
+    """`found` with the main checkout as well as it can be told, and the files that tell it. Two
+    folders that both lead to the git directory tell nothing."""
     common = found.common_dir
-    dependencies: list[FileState] = []
+    if common is None or not _is_unsure(found):
+        return found, ()
     above = os.path.dirname(common)
-    around = (*(os.path.dirname(one) for one in worktrees), above, os.path.dirname(above))
-    folders = [one for one in dict.fromkeys(around) if one != "/"]
-    for folder in islice(folders, MOST_FOLDERS):
-        dependencies.append(file_state(folder))
-        for marker in _markers(folder):
-            target, _ = link_target(marker)
-            if target is not None and os.path.realpath(target) == common:
-                checkout = os.path.dirname(marker)
-                return replace(found, kind="separate", main=checkout), (file_state(marker),)
+    parents = (*(os.path.dirname(path) for path in worktrees), above, os.path.dirname(above))
+    folders = [path for path in dict.fromkeys(parents) if path != "/"][:MAX_FOLDERS]
+    dependencies = tuple(file_state(folder) for folder in folders)
+    markers = {marker for folder in folders for marker in _markers(folder, common)}
+    checkouts = {os.path.realpath(os.path.dirname(marker)) for marker in markers}
+    if found.main is not None and found.kind == "separate":
+        others = checkouts - {found.main}
+        return (unproven(found.main, common) if others else found), ()
+    if len(checkouts) == 1:
+        seen = tuple(file_state(marker) for marker in markers)
+        return replace(found, kind="separate", main=checkouts.pop()), seen
     # Of a plain repository it would be the rarest of news, and each answer would have to look.
-    return found, tuple(dependencies) if found.kind == "separate" else ()
+    return found, dependencies if found.kind == "separate" else ()
 
 
-def _unsure(found: Found) -> bool:
-    """Whether the files alone do not tell: the walk did not come by the main checkout."""
-    if found.admin_dir is None and found.top is not None:
-        return False
-    if found.main is None:
-        return found.kind == "separate"
-    # Named `.git`, such a directory looks like one in a checkout, but for that nothing is beside it.
-    return found.kind == "plain" and _alone(found.common_dir)
+def _is_unsure(found: Found) -> bool:
+    """Whether the files alone do not tell the main checkout."""
+    if found.kind == "separate" and found.common_dir is not None:
+        return layout_of(found.common_dir)[1] is None
+    # Named `.git`, such a directory looks like one in a checkout, but nothing is beside it.
+    linked = found.admin_dir is not None or found.top is None
+    return linked and found.kind == "plain" and is_alone(found.common_dir or "")
 
 
-def _alone(git_dir: str) -> bool:
+def _markers(folder: str, common: str) -> Iterator[str]:
+    """The `.git` files, of a folder and of those in it, that lead to this git directory."""
     try:
-        with os.scandir(os.path.dirname(git_dir)) as entries:
-            return len(list(islice(entries, 2))) == 1
-    except OSError:
-        return False
-
-
-def _markers(folder: str) -> Iterator[str]:
-    """The `.git` files of a folder and of those in it."""
-    try:
-        names = sorted(os.listdir(folder))[:MOST_NEIGHBOURS]
+        names = sorted(os.listdir(folder))[:MAX_NEIGHBOURS]
     except OSError:
         return
     for name in ("", *names):
         marker = os.path.join(folder, name, ".git")
         if os.path.isfile(marker):
-            yield marker
+            target = link_target(marker)
+            if target is not None and os.path.realpath(target) == common:
+                yield marker

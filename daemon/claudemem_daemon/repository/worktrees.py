@@ -4,60 +4,72 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.repository import gitfiles
+from claudemem_daemon.repository.layout import common_dir_of, link_target
 from claudemem_daemon.repository.model import Repository, Worktree, WorktreeState
 
-MOST_WORKTREES: Final = 20_000
+MAX_WORKTREES: Final = 20_000
+REFTABLE_HEAD: Final = "ref: refs/heads/.invalid"
+"""What HEAD says where the refs lie in a reftable, which is not read here."""
 
-Links = Mapping[str, tuple[FileState, str | None]]
-"""admin folder's gitdir file -> its state and its text, as last read"""
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A `gitdir` file of an admin folder as it was last read; `worktree` is None where it is empty
+    or missing."""
+
+    state: FileState
+    worktree: Worktree | None
+
+
+Links = Mapping[str, Link]
+"""By the path of the `gitdir` file."""
 
 
 def list_worktrees(
     common_dir: str, known: Links
 ) -> tuple[tuple[Worktree, ...], tuple[FileState, ...], Links]:
-    """All linked worktrees with their paths and names, by path; nothing of the checkouts
-    themselves is touched. What `known` still vouches for is not read again."""
+    """All linked worktrees with their paths and names, by path. What `known` still vouches for is
+    not read again."""
     folder = os.path.join(common_dir, "worktrees")
     dependencies = [file_state(folder)]
-    links: dict[str, tuple[FileState, str | None]] = {}
-    found: list[Worktree] = []
+    links: dict[str, Link] = {}
     try:
-        names = sorted(os.listdir(folder))[:MOST_WORKTREES]
+        names = sorted(os.listdir(folder))[:MAX_WORKTREES]
     except OSError:
         names = []
     for name in names:
         path = os.path.join(folder, name, "gitdir")
         seen = file_state(path)
-        before = known.get(path)
-        if before is not None and before[0] == seen and not seen.racy:
-            text = before[1]
-        else:
+        link = known.get(path)
+        if link is None or link.state != seen or seen.racy:
             text = gitfiles.read_line(path)
-        links[path] = (seen, text)
+            link = Link(seen, _worktree(name, text, common_dir) if text is not None else None)
+        links[path] = link
         dependencies.append(seen)
-        if text is not None:
-            found.append(_worktree(name, text, os.path.dirname(path)))
-    found.sort(key=lambda one: one.path)
+    found = [link.worktree for link in links.values() if link.worktree is not None]
+    found.sort(key=lambda worktree: worktree.path)
     return tuple(found), tuple(dependencies), links
 
 
-def _worktree(name: str, text: str, admin: str) -> Worktree:
+def _worktree(name: str, text: str, common_dir: str) -> Worktree:
     path = text
     state: WorktreeState = "ok"
-    if gitfiles.is_foreign(text):
+    if gitfiles.is_windows(text):
         mounted = gitfiles.from_windows(text)
         path = mounted or text.replace("\\", "/")
         state = "ok" if mounted else "unreachable"
     elif not text.startswith("/"):
-        path = gitfiles.resolve(text, admin)
+        path = gitfiles.resolve(text, os.path.join(common_dir, "worktrees", name))
     path = path.rstrip("/")
     if os.path.basename(path) == ".git":
         path = os.path.dirname(path)
+    if state == "ok" and _is_anothers(path, common_dir):
+        state = "replaced"
     leaf = os.path.basename(path)
     return Worktree(
         path=path,
@@ -71,6 +83,17 @@ def _worktree(name: str, text: str, admin: str) -> Worktree:
         main=False,
         other_names=(name,) if name != leaf else (),
     )
+
+
+def _is_anothers(path: str, common_dir: str) -> bool:
+    """Whether the folder has a git directory that is none of this repository."""
+    marker = os.path.join(path, ".git")
+    git_dir = marker if os.path.isdir(marker) else link_target(marker)
+    if git_dir is None or not gitfiles.is_git_dir(git_dir):
+        return False
+    real = os.path.realpath(git_dir)
+    own = real.startswith(common_dir + "/worktrees/")
+    return not own and not gitfiles.same_folder(common_dir_of(real), common_dir)
 
 
 def details(repository: Repository) -> Repository:
@@ -99,7 +122,9 @@ def _detailed(one: Worktree, git_dir: str, common: str) -> Worktree:
     head = gitfiles.read_line(os.path.join(git_dir, "HEAD"))
     branch: str | None = None
     commit = head
-    if head is not None and head.startswith("ref:"):
+    if head == REFTABLE_HEAD:
+        head = commit = None
+    elif head is not None and head.startswith("ref:"):
         ref = head.removeprefix("ref:").strip()
         branch = ref.removeprefix("refs/heads/")
         commit = gitfiles.read_line(os.path.join(common, ref)) or _packed(common, ref)

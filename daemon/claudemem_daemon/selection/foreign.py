@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from claudemem_daemon.repository.surroundings import (
-    Checkout,
-    Identity,
-    Surroundings,
-    identity_of,
-)
+from claudemem_daemon.repository.names import Identity, identity_of
+from claudemem_daemon.repository.ownership import Checkout, PathOwnership
 from claudemem_daemon.stores.rows import Cell
 
 
@@ -33,7 +29,7 @@ class Neighbours:
     def __init__(self, checkouts: Iterable[str], common_dirs: Iterable[str]) -> None:
         self._roots = tuple(checkout.rstrip("/") + "/" for checkout in checkouts)
         self._common_dirs = tuple(common_dirs)
-        self._surroundings = Surroundings()
+        self._path_ownership = PathOwnership()
 
     def owner(self, paths: Iterable[str], names: Iterable[str]) -> str | None:
         """The other repository's checkout, if none of a row's absolute paths lies in our
@@ -65,7 +61,7 @@ class Neighbours:
         # What a row names is mostly a file, and of a link to a file only the folder counts.
         folder, _, leaf = path.rstrip("/").rpartition("/")
         whole = leaf in wanted or leaf == ".."
-        return self._surroundings.around(path if whole else folder)
+        return self._path_ownership.around(path if whole else folder)
 
     @cached_property
     def _ours(self) -> frozenset[Identity]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from functools import lru_cache
 from typing import Final
 
@@ -19,13 +20,19 @@ def excluding(path: str, patterns: tuple[str, ...]) -> str | None:
     `*` and `?` stay inside one folder name, `**` crosses folders, `~` is the home folder. A pattern
     that starts with `/` or `~` is matched against the path from its beginning, any other from any
     folder on: `*-scratch` is a folder of such a name anywhere, `work/tmp` those two in a row. What
-    matches takes everything below it along; `folder/**` means the folder as well.
+    matches takes everything below it along; `folder/**` means the folder as well. Unicode forms of
+    one name are one name.
     """
-    return next((one for one in patterns if _matcher(_expanded(one)).search(path)), None)
+    text = nfc(path)
+    return next((one for one in patterns if _matcher(nfc(expanded(one))).search(text)), None)
 
 
-def _expanded(pattern: str) -> str:
+def expanded(pattern: str) -> str:
     return os.path.expanduser(pattern) if pattern.startswith("~") else pattern
+
+
+def nfc(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 _NOTHING: Final = r"(?!)"

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys, Repository
+from claudemem_daemon.repository.names import FolderNames
+from claudemem_daemon.settings.exclusion import nfc
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
 from claudemem_daemon.stores.failures import unreachable
@@ -33,12 +35,12 @@ def locate(
     named is the checkout's: assistants put a project's `env` into their hooks' environment, so it
     would otherwise get around `allow`.
     """
-    checkouts = _checkouts(repository, keys)
+    checkouts = keys.checkouts
     search = _Search(trust)
     search.dependencies.extend(trust.dependencies)
     named = _named(search, checkouts, _near(repository, checkouts))
     by_checkout = "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
-    for rule, value in _mapped(checkouts, settings):
+    for rule, value in _mapped(search, checkouts, settings):
         search.add(store_file(value), rule, explicit=True, trusted=not by_checkout)
     shared = os.path.join(settings.data_dir, STORE_NAME)
     # Looked at before the checkouts' own, listed after them: a file that is both is the user's.
@@ -173,13 +175,6 @@ def quoted(path: str) -> str:
     return f"$'{body}'"
 
 
-def _checkouts(repository: Repository | None, keys: ProjectKeys) -> tuple[str, ...]:
-    """Paths whose stores count: not those of excluded checkouts, which `keys` has left out."""
-    if keys.checkouts or repository is None or not keys.keys:
-        return keys.checkouts
-    return (repository.top or repository.cwd,) if repository.kind == "none" else ()
-
-
 def _near(repository: Repository | None, checkouts: Sequence[str]) -> frozenset[str]:
     if repository is None:
         return frozenset(checkouts)
@@ -214,15 +209,22 @@ def _theirs(data_dir: str, named: Sequence[Named]) -> bool:
     return any(one.path is not None and os.path.realpath(one.path) == store for one in named)
 
 
-def _mapped(checkouts: Sequence[str], settings: Settings) -> list[tuple[str, str]]:
+def _mapped(search: _Search, checkouts: Sequence[str], settings: Settings) -> list[tuple[str, str]]:
     """(rule, value) for each store that the setting maps to one of the checkouts."""
     found: list[tuple[str, str]] = []
     everywhere: list[tuple[str, str]] = []
+    names = FolderNames(pattern for pattern in settings.stores if pattern != "*")
+    folders = [
+        name.rstrip("/") or "/"
+        for checkout in (checkouts if settings.stores.keys() - {"*"} else ())
+        for name in names.of(checkout)
+    ]
+    search.dependencies.extend(names.dependencies)
     for pattern, values in settings.stores.items():
         if pattern == "*":
             everywhere += [("CLAUDE_MEM_DAEMON_STORES, key *", value) for value in values]
             continue
-        glob = pattern.rstrip("/") or "/"
-        if any(fnmatch.fnmatchcase(checkout.rstrip("/") or "/", glob) for checkout in checkouts):
+        glob = nfc(pattern.rstrip("/") or "/")
+        if any(fnmatch.fnmatchcase(name, glob) for name in folders):
             found += [(f"CLAUDE_MEM_DAEMON_STORES, key {pattern}", value) for value in values]
     return found + everywhere

@@ -1,0 +1,141 @@
+"""The names of a folder: links, mounts and Unicode forms give one folder many.
+
+What a user writes about a folder in a setting is meant whichever name an assistant sends. A pattern
+is known by the folders it spells out: where one of them is, by device and inode, a folder on the
+path, the path has that spelling as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import translate
+from typing import Final
+
+from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
+from claudemem_daemon.settings.exclusion import nfc
+
+Identity = tuple[int, int]
+"""device, inode"""
+
+MAX_LINKS: Final = 40
+MAX_LISTED: Final = 64
+"""Folders that are listed for the links in them that a pattern matches."""
+
+_WILD: Final = re.compile(r"[*?\[]")
+
+
+class FolderNames:
+    """All names of folders, as far as they are in the file system or in `patterns` (absolute ones;
+    others spell out no folder). For one answer; `dependencies` is what it was found out from."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self.dependencies: list[FileDependency] = []
+        self._spelled: dict[Identity, list[str]] = {}
+        self._real: dict[str, str] = {}
+        self._identities: dict[str, Identity | None] = {}
+        self._listed = 0
+        for pattern in dict.fromkeys(patterns):
+            if pattern.startswith("/"):
+                for folder in self._folders(pattern):
+                    identity = identity_of(folder)
+                    if identity is not None:
+                        self._spelled.setdefault(identity, []).append(folder)
+
+    def of(self, path: str) -> tuple[str, ...]:
+        """The path itself first; all in NFC."""
+        found = [path, *_link_steps(path)]
+        real = self._resolved(path)
+        found.append(real)
+        folder, rest = real, ""
+        while self._spelled:
+            identity = self._identity(folder)
+            found += [spelled.rstrip("/") + rest for spelled in self._spelled.get(identity, ())]
+            if folder == "/":
+                break
+            folder, leaf = os.path.split(folder)
+            rest = f"/{leaf}{rest}"
+        return tuple(dict.fromkeys(nfc(name) for name in found))
+
+    def _folders(self, pattern: str) -> Iterator[str]:
+        """The folder before the first wildcard; and the links that a pattern without `**` matches."""
+        parts = [part for part in pattern.split("/") if part]
+        wild = next((n for n, part in enumerate(parts) if _WILD.search(part)), len(parts))
+        head = "/" + "/".join(parts[:wild])
+        self.dependencies.append(file_identity(head))
+        yield head
+        while parts and parts[-1] == "**":
+            parts.pop()
+        if wild < len(parts) and not any("**" in part for part in parts):
+            yield from self._matched(head, parts[wild:])
+
+    def _matched(self, folder: str, parts: list[str]) -> Iterator[str]:
+        part, *rest = parts
+        self._listed += 1
+        if self._listed > MAX_LISTED:
+            return
+        self.dependencies.append(file_state(folder))
+        matches = re.compile(translate(nfc(part))).match
+        try:
+            with os.scandir(folder) as entries:
+                found = [entry for entry in entries if matches(nfc(entry.name)) and entry.is_dir()]
+        except OSError:
+            return
+        for entry in sorted(found, key=lambda entry: entry.name):
+            if entry.is_symlink():
+                yield entry.path
+            if rest:
+                yield from self._matched(entry.path, rest)
+
+    def _resolved(self, path: str) -> str:
+        """`realpath`, with the folder around looked at once for all that lie in it."""
+        known = self._real.get(path)
+        if known is None:
+            above, leaf = os.path.split(path.rstrip("/"))
+            if not leaf or leaf in (".", ".."):
+                known = os.path.realpath(path)
+            else:
+                known = os.path.join(self._resolved(above), leaf)
+                if os.path.islink(known):
+                    known = os.path.realpath(known)
+            self._real[path] = known
+        return known
+
+    def _identity(self, folder: str) -> Identity:
+        known = self._identities.get(folder)
+        if known is None:
+            known = self._identities[folder] = identity_of(folder) or (-1, -1)
+        return known
+
+
+def identity_of(folder: str) -> Identity | None:
+    """What tells one folder from another, whatever its path; None where there is none."""
+    try:
+        seen = os.stat(folder)
+    except (OSError, ValueError):
+        return None
+    return seen.st_dev, seen.st_ino
+
+
+def _link_steps(path: str) -> Iterator[str]:
+    """The path with its first link followed, then the next, until there is none."""
+    for _ in range(MAX_LINKS):
+        followed = _first_link_followed(path)
+        if followed is None:
+            return
+        path = followed
+        yield path
+
+
+def _first_link_followed(path: str) -> str | None:
+    parts = [part for part in path.split("/") if part]
+    folder = ""
+    for number, part in enumerate(parts):
+        folder = f"{folder}/{part}"
+        try:
+            target = os.readlink(folder)
+        except (OSError, ValueError):
+            continue
+        return os.path.normpath(os.path.join(os.path.dirname(folder), target, *parts[number + 1 :]))
+    return None
