@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from claudemem_daemon.notices import Group
 
@@ -68,7 +69,18 @@ def file_identity(path: str) -> FileIdentity:
 
 
 FileDependency = FileState | FileIdentity
-Dependency = FileDependency | WatchedFiles
+
+
+class Statement(Protocol):
+    """What a file says rather than its state: holds while it says the same."""
+
+    @property
+    def path(self) -> str: ...
+
+    def stands(self) -> bool: ...
+
+
+Dependency = FileDependency | WatchedFiles | Statement
 
 
 def all_hold(dependencies: Iterable[Dependency]) -> bool:

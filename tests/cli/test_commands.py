@@ -198,7 +198,12 @@ def test_colours_are_for_terminals_that_take_them_alone(world: World) -> None:
 def test_a_store_that_was_not_opened_is_not_said_to_be_well(world: World, off: str) -> None:
     Path(world.store).write_bytes(b"no SQLite file")
     excluded = {"CLAUDE_MEM_EXCLUDED_PROJECTS": str(world.root / "app")}
-    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0} if off == "limit" else excluded)
+    nothing = {
+        "CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0,
+        "CLAUDE_MEM_CONTEXT_SESSION_COUNT": 0,
+        "CLAUDE_MEM_CONTEXT_SHOW_LAST_SUMMARY": False,
+    }
+    world.settings(nothing if off == "limit" else excluded)
     assert json.loads(ours(world, "query", "--json").stdout)["stores"] == []
     looked_at = json.loads(ours(world, "explain", "--json").stdout)["stores"]
     assert [one["reason"] for one in looked_at] == (["foreign"] if off == "limit" else [])

@@ -17,13 +17,16 @@ WAITING = StoreReport(ALLOW, False, "waits", None, "checkout", "untrusted")
 WAITS = AnswerWarning("store_untrusted", f"{ALLOW} waits", path=ALLOW)
 
 
-def test_a_limit_of_zero_is_an_empty_context() -> None:
+def test_a_limit_of_zero_without_sessions_is_an_empty_context() -> None:
     """Case zero-observations-means-off: no banner, not even one of a warning."""
     warning = AnswerWarning("store_busy", "busy")
-    for chosen in (selection(), selection(rows_exist=True), selection((), [session(1)])):
+    for chosen in (selection(), selection(rows_exist=True)):
         made = context(chosen, settings={"limit": 0}, warnings=(warning,))
         assert (made.text, made.observations, made.left_out) == ("", 0, 0)
     assert context(selection(rows(5)), settings={"limit": 5}).observations == 5
+    sessions = context(selection((), [session(2), session(1)]), settings={"limit": 0}).text
+    assert "Learned: learnt" in sessions
+    assert "request 1" in sessions
 
 
 def test_an_excluded_project_is_an_empty_context() -> None:

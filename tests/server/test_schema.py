@@ -54,7 +54,7 @@ def refused_or(data: bytes, parse: Any) -> None:
     except InvalidRequest as error:
         refusal = error.message
     else:
-        question = body.question({})
+        question = body.question([])
         assert (question.cwd is None) != (not question.projects)
         assert question.cwd is None or question.cwd.startswith("/")
         assert question.limit is None or 0 <= question.limit <= MOST_ROWS
@@ -139,7 +139,9 @@ def test_an_explicit_empty_list_is_not_the_same_as_none() -> None:
 
 def test_the_bodys_environment_stands_above_the_headers() -> None:
     body = parse_body(b'{"cwd": "/a", "env": {"A": "body", "C": true}}')
-    assert body.question({"A": "header", "B": "header"}).env == {
+    assert body.question(
+        [(b"claudemem-env", b"A=header"), (b"claudemem-env", b"B=header")]
+    ).env == {
         "A": "body",
         "B": "header",
         "C": "true",

@@ -64,7 +64,11 @@ class Home:
 
         def calm() -> Settings | None:
             settings = self.ask(env)
-            return settings if not any(one.racy for one in settings.dependencies) else None
+            return (
+                settings
+                if not any(getattr(one, "racy", False) for one in settings.dependencies)
+                else None
+            )
 
         settings = eventually(calm, "the files are older than a clock tick")
         assert settings is not None

@@ -12,7 +12,7 @@ import pytest
 
 from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.settings.exclusion import excluded
-from claudemem_daemon.settings.keys import KEYS, MOST_OBSERVATIONS
+from claudemem_daemon.settings.keys import KEYS, MAX_OBSERVATIONS, OWN_NAMES
 from tests.settings.support import (
     CONCEPTS,
     DATA_DIR,
@@ -105,8 +105,8 @@ def test_the_code_mode_keeps_ids_it_does_not_know(home: Home) -> None:
         ("1e2", 50, True),
         (50.7, 50, True),
         ("50 ", 50, False),
-        ("999999999999", MOST_OBSERVATIONS, True),
-        (10**40, MOST_OBSERVATIONS, True),
+        ("999999999999", MAX_OBSERVATIONS, True),
+        (10**40, MAX_OBSERVATIONS, True),
         ("0" * 40 + "7", 7, False),
         (True, 50, True),
         ([50], 50, True),
@@ -311,9 +311,37 @@ def test_our_own_limit_wins_from_wherever_it_comes(home: Home) -> None:
     assert home.ask({OWN_LIMIT: "2"}).limit == 2
 
 
+@pytest.mark.parametrize("where", ["file", "caller"])
+@pytest.mark.parametrize("name", OWN_NAMES)
+def test_every_key_of_our_own_wins_over_claude_mems(home: Home, name: str, where: str) -> None:
+    """For this daemon alone, wherever either stands; `config` shows both."""
+    own, key = OWN_NAMES[name], KEYS[name]
+    theirs: Any = not key.default if isinstance(key.default, bool) else 7
+    ours: Any = key.default if isinstance(key.default, bool) else 9
+    if name in (TYPES, CONCEPTS):
+        theirs, ours = "x", "y"
+    elif name == "CLAUDE_MEM_CONTEXT_FULL_FIELD":
+        theirs, ours = "narrative", "facts"
+    if where == "file":
+        home.write({own: ours})
+        settings = home.ask({name: str(theirs).lower()})
+        assert settings.sources[name].detail == f"{own} in {home.file}"
+    else:
+        home.write({name: theirs})
+        settings = home.ask({own: str(ours).lower()})
+        assert settings.sources[name].detail == own
+    parsed = key.parse(ours, "/").value
+    assert settings.value(name) == settings.value(own) == parsed
+    assert settings.sources[name].origin == ("settings" if where == "file" else "caller")
+    assert settings.warnings == ()
+    home.write({name: theirs})
+    assert home.ask().value(own) is None
+    assert home.ask().value(name) == key.parse(theirs, "/").value
+
+
 def test_full_asks_for_everything_and_a_limit_still_counts(home: Home) -> None:
     home.write({LIMIT: 3})
-    assert home.ask(full=True).limit == MOST_OBSERVATIONS
+    assert home.ask(full=True).limit == MAX_OBSERVATIONS
     assert home.ask(full=True, limit=2).limit == 2
 
 
@@ -372,8 +400,29 @@ def test_both_shapes_of_the_file_are_read(home: Home, bom: bytes) -> None:
     home.write(raw=bom + json.dumps({"env": {LIMIT: 6, TYPES: "x"}}).encode())
     assert home.ask().limit == 6
     home.write(raw=bom + json.dumps({LIMIT: 3, "env": {LIMIT: 6, TYPES: "x"}}).encode())
-    assert (home.ask().limit, home.ask().types) == (3, ("x",))
+    assert (home.ask().limit, home.ask().types) == (6, ("x",))
     assert home.ask().warnings == ()
+
+
+def test_a_byte_that_is_no_utf8_costs_no_other_value(home: Home) -> None:
+    home.write(
+        raw=f'{{"{LIMIT}": 3, "{TYPES}": "x\udcff,bugfix"}}'.encode(errors="surrogateescape")
+    )
+    settings = home.ask()
+    assert (settings.limit, settings.types) == (3, ("x\ufffd", "bugfix"))
+    (warning,) = settings.warnings
+    assert warning.code == "settings_odd"
+    assert "line 1" in warning.message
+
+
+def test_a_lone_surrogate_becomes_a_character_that_can_be_written(home: Home) -> None:
+    home.write(
+        raw=rb'{"%s": "\ud800x,\ud83d\ude00", "CLAUDE_MEM_DAEMON_STORES": {"*": "/\udfff"}}'
+        % TYPES.encode()
+    )
+    settings = home.ask()
+    assert settings.types == ("\ufffdx", "\U0001f600")
+    assert settings.stores == {"*": ("/\ufffd",)}
 
 
 def test_a_key_given_twice_is_named(home: Home) -> None:
@@ -390,7 +439,7 @@ def test_a_key_given_twice_is_named(home: Home) -> None:
         b"[" * 100_000,
         b"[]",
         b"7",
-        b'{"a": "\xff"}',
+        b'{"a": "\xff',
         b'{"a": ' + b"9" * 5000 + b"}",
         b" " * ((1 << 20) + 1),
         b"\xff\xfe{\x00}\x00",

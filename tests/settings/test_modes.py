@@ -62,7 +62,7 @@ def test_no_id_reaches_a_file_outside_the_modes_folders(home: Home) -> None:
     (home.folder / "outside.json").write_text('{"observation_types": [{"id": "stolen"}]}')
     home.mode("..", mode("Dots", "stolen"))
     home.mode(".hidden", mode("Hidden", "stolen"))
-    looked = {one.path for one in home.ask().dependencies}
+    looked = {str(getattr(one, "path", "")) for one in home.ask().dependencies}
     for wanted in (
         "../outside",
         str(home.folder / "outside"),
@@ -73,7 +73,7 @@ def test_no_id_reaches_a_file_outside_the_modes_folders(home: Home) -> None:
         home.write({MODE: wanted})
         settings = home.ask()
         assert settings.mode == CODE
-        assert {one.path for one in settings.dependencies} == looked
+        assert {str(getattr(one, "path", "")) for one in settings.dependencies} == looked
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,23 @@ def test_places_outrank_each_other_in_the_promised_order(home: Home) -> None:
         settings = home.ask(env)
         assert settings.mode.name == str(number), place
         assert settings.mode.path == str(place / "law.json")
+
+
+@pytest.mark.parametrize("modes", ["modes", "plugin/modes"])
+def test_a_version_without_modes_hides_no_other(home: Home, modes: str) -> None:
+    """Half installed, half removed, or no version at all."""
+    cache = home.path / ".claude" / "plugins" / "cache" / "thedotmack" / "claude-mem"
+    for name in (".orphaned", "20991231", "13.10.0", "14.0.0-beta"):
+        (cache / name).mkdir(parents=True)
+    place = cache / "13.9.1" / modes
+    place.mkdir(parents=True)
+    (place / "law.json").write_text('{"observation_types": [{"id": "case"}]}')
+    home.write({MODE: "law"})
+    assert home.settled().types == ("case",)
+    newer = cache / "13.10.0" / modes
+    newer.mkdir(parents=True)
+    (newer / "law.json").write_text('{"observation_types": [{"id": "brief"}]}')
+    assert home.ask().types == ("brief",)
 
 
 def test_claude_code_may_live_elsewhere(home: Home) -> None:

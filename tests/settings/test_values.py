@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.settings.foreign import CLAUDE_MEM_ONLY
-from claudemem_daemon.settings.keys import DATA_DIR, KEYS, MOST_OBSERVATIONS, suggest
+from claudemem_daemon.settings.claude_mem_keys import CLAUDE_MEM_ONLY
+from claudemem_daemon.settings.keys import DATA_DIR, KEYS, MAX_OBSERVATIONS, suggest
 from claudemem_daemon.settings.model import KEY_FIELDS
 from claudemem_daemon.settings.sources import Rejected, document
 from tests.settings.support import LIMIT, TYPES, Home
@@ -40,7 +40,7 @@ def test_a_parser_takes_a_value_or_says_why_not(name: str, value: Any) -> None:
         assert reason
         assert "\n" not in reason
     elif KEYS[name].field in ("limit", "full_count"):
-        assert 0 <= taken <= MOST_OBSERVATIONS
+        assert 0 <= taken <= MAX_OBSERVATIONS
 
 
 @given(st.integers() | st.text("0123456789 -+.e", max_size=12) | st.floats() | st.booleans())
@@ -54,7 +54,7 @@ def test_a_count_is_the_number_it_shows_or_nothing(value: Any) -> None:
         assert not digits
     else:
         assert digits
-        assert taken == min(int(text), MOST_OBSERVATIONS)
+        assert taken == min(int(text), MAX_OBSERVATIONS)
 
 
 @given(st.binary(max_size=200) | json_values.map(lambda v: json.dumps(v).encode()))
@@ -86,7 +86,7 @@ def test_any_file_and_any_environment_give_whole_settings(
     for key in KEY_FIELDS:
         assert key in settings.sources
         settings.value(key)
-    assert 0 <= settings.limit <= MOST_OBSERVATIONS
+    assert 0 <= settings.limit <= MAX_OBSERVATIONS
     assert 50 <= settings.timeout_ms <= 60_000
     assert settings.scope in ("all", "parent", "self")
     assert os.path.isabs(settings.data_dir)

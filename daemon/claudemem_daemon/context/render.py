@@ -50,15 +50,15 @@ def make_context(
     deadline: Deadline | None = None,
     written: Derived[Observation, Written] | None = None,
 ) -> Context:
-    """The context of a selection; empty text where nothing is wanted (limit 0, an excluded
-    project) or a delta (`question.since`) has nothing new.
+    """The context of a selection; empty text where nothing is wanted (an excluded project; limit 0,
+    and no session to tell of) or a delta (`question.since`) has nothing new.
 
     At most `settings.context_chars`, and at most `cap` where the assistant has a limit of its own,
     both counted in `unit`; a full question knows only the cap. `zone` is the local one when None.
     Rows that cannot be written before the `deadline` are left out, and that is said.
     The text has no "now" in it: the same rows give the same text until one of the evidence changes.
     """
-    if settings.limit <= 0 or not keys.keys:
+    if not keys.keys or (settings.limit <= 0 and not selection.summaries):
         return Context("", 0, len(selection.observations), 0, ())
     if question.since is not None and not selection.observations:
         return Context("", 0, 0, 0, ())
@@ -121,7 +121,7 @@ def _page(asked: _Asked, look: Look, written: Derived[Observation, Written] | No
         selection.observations,
         [one for one in shown if one is not apart],
         look,
-        len(selection.observations) if asked.question.full else settings.full_count,
+        settings.full_count,
         asked.limit,
         asked.unit,
         asked.writing(),

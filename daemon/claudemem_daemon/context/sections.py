@@ -20,7 +20,9 @@ HISTORY: Final = (
 MOST_WARNINGS: Final = 3
 WARNING_CHARS: Final = 400
 MOST_STORES: Final = 4
-TOLD: Final = frozenset({"ambiguous_key", "deadline", "git_unreadable", "settings_rejected"})
+TOLD: Final = frozenset(
+    {"ambiguous_key", "deadline", "git_unreadable", "observer_failing", "settings_rejected"}
+)
 """Besides all that is wrong with a store. Every other warning is for `status` and JSON: it helps no
 model, and some quote a checkout's own files."""
 UNTOLD: Final = frozenset({"store_path_relative"})
@@ -91,6 +93,8 @@ def is_told(one: AnswerWarning) -> bool:
 
 
 def _words(one: AnswerWarning, look: Look) -> str:
+    if one.code == "observer_failing":
+        return look.style.text(f"{one.message}; tell the user", WARNING_CHARS)
     if one.code != "store_untrusted":
         return look.style.text(one.message, WARNING_CHARS)
     # Whoever made the checkout chose the path: it may not talk to a model.

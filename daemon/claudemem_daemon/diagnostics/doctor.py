@@ -19,6 +19,7 @@ from claudemem_daemon.diagnostics import held
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
+from claudemem_daemon.diagnostics.problems import settings_fix
 from claudemem_daemon.diagnostics.related import related_keys
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hook import home_dir, private_dir, state_dir
@@ -173,7 +174,9 @@ def _service(environ: Mapping[str, str], program: str) -> Iterator[Check]:
 
 def _settings(told: _Told) -> Iterator[Check]:
     path, warnings = told.settings["settings_path"], told.settings["warnings"]
-    wrong = [Check("settings", "warning", one["message"], "correct it") for one in warnings]
+    wrong = [
+        Check("settings", "warning", one["message"], settings_fix(one["code"])) for one in warnings
+    ]
     # A name that is no setting is in nobody's values.
     for name in read_values(path) or {}:
         meant = suggest(str(name)) if str(name).startswith("CLAUDE_MEM_") else None

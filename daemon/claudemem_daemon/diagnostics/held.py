@@ -14,8 +14,8 @@ from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.shapes import settings_shape, warning_shapes
 
-OF_SETTINGS = ("setting", "mode_")
-"""How the codes of warnings begin that are about settings."""
+OF_SETTINGS = ("setting", "mode_", "observer_")
+"""How the codes of warnings begin that are about settings and what lies beside them."""
 
 
 def of_daemon(client: Client, question: Question) -> dict[str, Any]:

@@ -24,6 +24,13 @@ class Problem:
         return asdict(self)
 
 
+def settings_fix(code: str) -> str:
+    """What ends a warning about settings or what lies beside them."""
+    if code == "observer_failing":
+        return "mend it there; the next save of claude-mem ends this"
+    return "correct the value named"
+
+
 def find_problems(
     *,
     version: str,
@@ -65,7 +72,7 @@ def find_problems(
         if warning.get("code") in ("settings_rejected", "store_untrusted"):
             continue
         found.append(
-            Problem(warning["code"], "warning", warning["message"], "correct the value named")
+            Problem(warning["code"], "warning", warning["message"], settings_fix(warning["code"]))
         )
     found += [
         Problem(

@@ -24,13 +24,15 @@ EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
 
 def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     """The keys for a working directory, in the scope of the settings; none if it is excluded."""
-    exclusion = Exclusion(settings.excluded_projects)
+    exclusion = Exclusion((*settings.excluded_projects, settings.observer_folder))
     for path in _judged(repository):
         pattern = exclusion.pattern_for(path)
         if pattern is not None:
-            warning = _excluded(path, pattern, settings, path=path)
+            # claude-mem's own sessions are no mistake to be told of.
+            own = pattern == settings.observer_folder
+            told = () if own else (_excluded(path, pattern, settings, path=path),)
             name = as_key(repository.name)
-            return ProjectKeys((), (), name, (), (warning,), dependencies=exclusion.dependencies)
+            return ProjectKeys((), (), name, (), told, dependencies=exclusion.dependencies)
     left_out = tuple(
         worktree
         for worktree in repository.worktrees

@@ -46,10 +46,10 @@ def select(
     filters = make_filters(question, settings)
     want = make_want(question, settings)
     with Sources(pool, deadline) as sources:
-        if keys.keys and settings.limit > 0:
-            plan: dict[Table, int] = {"observations": settings.limit}
-            if question.since is None:
-                plan["session_summaries"] = summary_count(settings)
+        plan: dict[Table, int] = {"observations": settings.limit}
+        if question.since is None:
+            plan["session_summaries"] = summary_count(settings)
+        if keys.keys and any(plan.values()):
             sources.open(located, keys, plan, want)
         ours = Ownership(keys)
         accounts = _accounts(keys, sources.opened, pool)
@@ -130,11 +130,10 @@ def lower_all(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def platform_name(given: str | None) -> str | None:
-    """claude-mem's own spelling of an assistant."""
-    if not given:
-        return None
-    name = given.strip().lower()
-    return {"claude-code": "claude", "claude_code": "claude"}.get(name, name)
+    """An assistant as claude-mem spells it in its stores; None for no name at all."""
+    name = "-".join((given or "").lower().split())
+    name = {"transcript": "codex", "pi-mono": "pi"}.get(name, name)
+    return next((one for one in ("codex", "cursor", "claude") if one in name), name) or None
 
 
 class Ownership:

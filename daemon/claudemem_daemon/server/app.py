@@ -21,7 +21,7 @@ from claudemem_daemon.server.answers import Answers, Key, key_of
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.metrics import Metrics
-from claudemem_daemon.server.schema import header_environment, parse_query
+from claudemem_daemon.server.schema import QUESTION_HEADERS, parse_query
 from claudemem_daemon.server.shapes import as_json, error_shape
 from claudemem_daemon.server.state import DaemonState
 from claudemem_daemon.server.workers import Workers
@@ -64,9 +64,7 @@ class Asked:
         asking = _asking(scope)
         known = self._known.get(asking)
         if known is None:
-            question = parse_query(scope["query_string"]).question(
-                header_environment(scope["headers"])
-            )
+            question = parse_query(scope["query_string"]).question(scope["headers"])
             known = self._known[asking] = (question, key_of("context", question))
             if len(self._known) > MOST_ASKED:
                 self._known.popitem(last=False)
@@ -76,7 +74,7 @@ class Asked:
 def _asking(scope: Scope) -> tuple[bytes, ...]:
     return (
         scope["query_string"],
-        *(value for name, value in scope["headers"] if name == b"claudemem-env"),
+        *(name + value for name, value in scope["headers"] if name in QUESTION_HEADERS),
     )
 
 

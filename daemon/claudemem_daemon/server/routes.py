@@ -79,13 +79,13 @@ class Routes:
         return Response(body, headers={"Content-Type": TEXT})
 
     async def query(self, request: Request) -> Response:
-        question = parse_body(await request.body()).question(header_environment(_raw(request)))
+        question = parse_body(await request.body()).question(_raw(request))
         key = key_of("query", question)
         return Response(await self._parts.answers.get("query", question, key), media_type=JSON)
 
     async def explain(self, request: Request) -> Response:
         body = parse_body(await request.body())
-        question = body.question(header_environment(_raw(request)))
+        question = body.question(_raw(request))
         pipeline = self._parts.pipeline
         seconds = self._parts.answers.seconds(question)
         deadline = Deadline.after(seconds * PIPELINE_SHARE)

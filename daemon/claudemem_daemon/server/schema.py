@@ -160,17 +160,19 @@ class Body(BaseModel):
             raise ValueError("give cwd (an absolute path) or projects (at least one key)")
         return self
 
-    def question(self, headers_env: Mapping[str, str]) -> Question:
-        """The question; the body's `env` stands above the headers'."""
+    def question(self, headers: Iterable[tuple[bytes, bytes]]) -> Question:
+        """The question; what the body says wins over the headers."""
+        headers = tuple(headers)
+        platform = next((value for name, value in headers if name == PLATFORM_HEADER), b"")
         return Question(
             cwd=self.cwd,
             projects=self.projects or (),
-            env={**headers_env, **self.env},
+            env={**header_environment(headers), **self.env},
             scope=self.scope,
             limit=self.limit,
             types=self.types,
             concepts=self.concepts,
-            platform_source=self.platform_source or None,
+            platform_source=self.platform_source or platform.decode("utf-8", "replace") or None,
             full=self.full,
             human=self.colors,
         )
@@ -201,6 +203,10 @@ def parse_body(data: bytes) -> Body:
     return _checked(value)
 
 
+PLATFORM_HEADER: Final = b"x-platform-source"
+QUESTION_HEADERS: Final = (b"claudemem-env", PLATFORM_HEADER)
+"""What besides the query string decides what is asked."""
+
 INJECT_NAMES: Final[Mapping[str, str]] = {
     "cwd": "cwd",
     "projects": "projects",
@@ -209,6 +215,7 @@ INJECT_NAMES: Final[Mapping[str, str]] = {
     "full": "full",
     "colors": "colors",
     "platformSource": "platform_source",
+    "platform_source": "platform_source",
     "limit": "limit",
     "types": "types",
     "concepts": "concepts",

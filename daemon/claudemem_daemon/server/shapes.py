@@ -14,6 +14,7 @@ from typing import Any
 from claudemem_daemon.pipeline import Answer, ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Summary
+from claudemem_daemon.settings.keys import OWN_NAMES
 from claudemem_daemon.settings.model import KEY_FIELDS, Settings, Source
 from claudemem_daemon.stores.model import StoreReport
 from claudemem_daemon.warning import AnswerWarning
@@ -65,7 +66,7 @@ def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[
 def settings_shape(settings: Settings) -> dict[str, Any]:
     """Each setting with its value and where it came from, as `config` shows it."""
     shape: dict[str, Any] = {}
-    for key in KEY_FIELDS:
+    for key in (*KEY_FIELDS, *OWN_NAMES.values()):
         source = settings.sources.get(key, Source("default"))
         shape[key] = {
             "value": settings.value(key),

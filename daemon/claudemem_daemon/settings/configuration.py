@@ -8,13 +8,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, all_hold
+from claudemem_daemon.dependencies import Dependency, all_hold
 from claudemem_daemon.hook import home_dir
 from claudemem_daemon.question import Question
-from claudemem_daemon.settings.fold import Inputs, fold
-from claudemem_daemon.settings.keys import DATA_DIR, DATA_DIR_KEY, KEYS, shown
+from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, shown
 from claudemem_daemon.settings.lastgood import LoadedFile, RejectedEdit, SettingsFile
 from claudemem_daemon.settings.model import Origin, Settings, Source
+from claudemem_daemon.settings.observer import observer_health
+from claudemem_daemon.settings.precedence import Inputs, decide
 from claudemem_daemon.warning import AnswerWarning
 
 CLAUDE_DIR: Final = "CLAUDE_CONFIG_DIR"
@@ -162,12 +163,14 @@ class Configuration:
         claude_dir = env.get(CLAUDE_DIR) or self._environ.get(CLAUDE_DIR) or ""
         if not os.path.isabs(claude_dir):
             claude_dir = os.path.join(self._home, ".claude")
-        dependencies: tuple[FileState, ...] = (file.dependencies,)
-        warnings = (*place.warnings, *file.warnings)
+        health = observer_health(place.path)
+        dependencies: tuple[Dependency, ...] = (file.dependencies, health)
+        observer = (health.warning,) if health.warning is not None else ()
+        warnings = (*place.warnings, *file.warnings, *observer)
         if place.decided_by is not None and path != self._at_home.path:
             dependencies = (place.decided_by.dependencies, *dependencies)
             warnings = (*_on_data_dir(place.decided_by), *warnings)
-        return fold(
+        return decide(
             Inputs(
                 question=question,
                 caller=env,
@@ -236,7 +239,7 @@ def _ours(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if value and (name in KEYS or name in (DATA_DIR, CLAUDE_DIR))
+        if value and (name in ALL_KEYS or name in (DATA_DIR, CLAUDE_DIR))
     }
 
 

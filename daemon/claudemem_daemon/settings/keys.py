@@ -11,12 +11,12 @@ import difflib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claudemem_daemon.settings.foreign import CLAUDE_MEM_ONLY, PREFIX
+from claudemem_daemon.settings.claude_mem_keys import CLAUDE_MEM_ONLY, PREFIX
 
-MOST_OBSERVATIONS: Final = 100_000
+MAX_OBSERVATIONS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ Parser = Callable[[object, str], Parsed]
 @dataclass(frozen=True, slots=True)
 class Key:
     """One setting. `field` is its name in `Settings`; a default of None means that something else
-    decides: the mode, or a weaker key."""
+    decides, such as the mode."""
 
     name: str
     field: str
@@ -215,13 +215,12 @@ _SHOW: Final = "CLAUDE_MEM_CONTEXT_SHOW_"
 KEYS: Final[Mapping[str, Key]] = {
     key.name: key
     for key in (
-        Key("CLAUDE_MEM_CONTEXT_OBSERVATIONS", "limit", 50, count(MOST_OBSERVATIONS)),
-        Key("CLAUDE_MEM_DAEMON_OBSERVATIONS", "own_limit", None, count(MOST_OBSERVATIONS)),
+        Key("CLAUDE_MEM_CONTEXT_OBSERVATIONS", "limit", 50, count(MAX_OBSERVATIONS)),
         Key("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", "types", None, ids),
         Key("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", "concepts", None, ids),
         Key("CLAUDE_MEM_MODE", "mode", "code", mode_id),
         Key("CLAUDE_MEM_MODES_DIR", "modes_dir", None, absolute),
-        Key("CLAUDE_MEM_CONTEXT_FULL_COUNT", "full_count", 0, count(MOST_OBSERVATIONS)),
+        Key("CLAUDE_MEM_CONTEXT_FULL_COUNT", "full_count", 0, count(MAX_OBSERVATIONS)),
         Key(
             "CLAUDE_MEM_CONTEXT_FULL_FIELD",
             "full_field",
@@ -235,6 +234,7 @@ KEYS: Final[Mapping[str, Key]] = {
         Key(_SHOW + "WORK_TOKENS", "show_work_tokens", False, flag),
         Key(_SHOW + "SAVINGS_AMOUNT", "show_savings_amount", False, flag),
         Key(_SHOW + "SAVINGS_PERCENT", "show_savings_percent", True, flag),
+        Key(_SHOW + "TERMINAL_OUTPUT", "show_terminal_output", True, flag),
         Key("CLAUDE_MEM_EXCLUDED_PROJECTS", "excluded_projects", (), globs),
         Key("CLAUDE_MEM_DAEMON_SCOPE", "scope", "all", choice("all", "parent", "self")),
         Key("CLAUDE_MEM_DAEMON_STORES", "stores", {}, stores),
@@ -250,6 +250,19 @@ KEYS: Final[Mapping[str, Key]] = {
     )
 }
 
+_CONTEXT: Final = "CLAUDE_MEM_CONTEXT_"
+OWN_NAMES: Final[Mapping[str, str]] = {
+    name: "CLAUDE_MEM_DAEMON_" + name.removeprefix(_CONTEXT)
+    for name in KEYS
+    if name.startswith(_CONTEXT)
+}
+"""claude-mem's key -> the key of the same meaning that wins over it for this daemon alone."""
+
+ALL_KEYS: Final[Mapping[str, Key]] = {
+    **KEYS,
+    **{own: replace(KEYS[name], name=own, default=None) for name, own in OWN_NAMES.items()},
+}
+
 DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"
 
 DATA_DIR_KEY: Final = Key(DATA_DIR, "data_dir", None, absolute)
@@ -259,11 +272,12 @@ DATA_DIR_KEY: Final = Key(DATA_DIR, "data_dir", None, absolute)
 def suggest(name: str) -> str | None:
     """The setting that a misspelt `CLAUDE_MEM_*` key may mean, for "did you mean"; None for a key
     of ours, for one of claude-mem's own, and for one that looks like none of these."""
-    if name in KEYS or name == DATA_DIR or name in CLAUDE_MEM_ONLY:
+    known = (*ALL_KEYS, DATA_DIR, *CLAUDE_MEM_ONLY)
+    if name in known:
         return None
     if not name.upper().startswith(PREFIX):
         return None
     # Without the beginning that all have, so that it does not make any two of them look alike.
-    short = {key.removeprefix(PREFIX): key for key in (*KEYS, DATA_DIR, *CLAUDE_MEM_ONLY)}
+    short = {key.removeprefix(PREFIX): key for key in known}
     near = difflib.get_close_matches(name.upper().removeprefix(PREFIX), short, n=1, cutoff=0.8)
     return short[near[0]] if near else None

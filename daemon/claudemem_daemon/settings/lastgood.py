@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claudemem_daemon.dependencies import FileState, file_state
-from claudemem_daemon.settings.keys import DATA_DIR, DATA_DIR_KEY, KEYS, shown
+from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, shown
 from claudemem_daemon.settings.sources import Document, Rejected, document, read_bytes
 from claudemem_daemon.warning import AnswerWarning
 
@@ -121,7 +121,7 @@ class SettingsFile:
             AnswerWarning("settings_odd", f"{self.path} {note}", path=self.path)
             for note in read.notes
         ]
-        for name, key in (*KEYS.items(), (DATA_DIR, DATA_DIR_KEY)):
+        for name, key in (*ALL_KEYS.items(), (DATA_DIR, DATA_DIR_KEY)):
             if name not in read.values:
                 continue
             value = read.values[name]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from claudemem_daemon.dependencies import FileState
+from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.question import Scope
+from claudemem_daemon.settings.keys import DATA_DIR, KEYS
 from claudemem_daemon.warning import AnswerWarning
 
 Origin = Literal["request", "caller", "daemon", "settings", "mode", "default"]
@@ -57,8 +59,7 @@ class Settings:
     data_dir: str
     settings_path: str
     limit: int
-    """The one in force: `own_limit` where it is set."""
-    own_limit: int | None
+    """Most observations of an answer."""
     types: tuple[str, ...]
     """Allowed types, lower case, in the order given; empty = none allowed."""
     concepts: tuple[str, ...]
@@ -78,6 +79,7 @@ class Settings:
     show_work_tokens: bool
     show_savings_amount: bool
     show_savings_percent: bool
+    show_terminal_output: bool
     excluded_projects: tuple[str, ...]
     """Globs of project paths, `~` expanded."""
     scope: Scope
@@ -91,37 +93,26 @@ class Settings:
     timeout_ms: int
     sources: Mapping[str, Source]
     warnings: tuple[AnswerWarning, ...]
-    dependencies: tuple[FileState, ...]
+    dependencies: tuple[Dependency, ...]
     """settings.json and every mode file that was read or looked for."""
+
+    own: Mapping[str, Any]
+    """The keys of `OWN_NAMES` that are set, and their values."""
+
+    @property
+    def observer_folder(self) -> str:
+        """Where claude-mem's own sessions run: they are told nothing."""
+        return os.path.join(self.data_dir, "observer-sessions")
 
     def value(self, key: str) -> Any:
         """The effective value of a contract key, as `config` shows it."""
+        if key not in KEY_FIELDS:
+            return self.own.get(key)
         value = getattr(self, KEY_FIELDS[key])
         return value.id if isinstance(value, Mode) else value
 
 
 KEY_FIELDS: Mapping[str, str] = {
-    "CLAUDE_MEM_DATA_DIR": "data_dir",
-    "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "limit",
-    "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES": "types",
-    "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS": "concepts",
-    "CLAUDE_MEM_MODE": "mode",
-    "CLAUDE_MEM_MODES_DIR": "modes_dir",
-    "CLAUDE_MEM_CONTEXT_FULL_COUNT": "full_count",
-    "CLAUDE_MEM_CONTEXT_FULL_FIELD": "full_field",
-    "CLAUDE_MEM_CONTEXT_SESSION_COUNT": "session_count",
-    "CLAUDE_MEM_CONTEXT_SHOW_LAST_SUMMARY": "show_last_summary",
-    "CLAUDE_MEM_CONTEXT_SHOW_LAST_MESSAGE": "show_last_message",
-    "CLAUDE_MEM_CONTEXT_SHOW_READ_TOKENS": "show_read_tokens",
-    "CLAUDE_MEM_CONTEXT_SHOW_WORK_TOKENS": "show_work_tokens",
-    "CLAUDE_MEM_CONTEXT_SHOW_SAVINGS_AMOUNT": "show_savings_amount",
-    "CLAUDE_MEM_CONTEXT_SHOW_SAVINGS_PERCENT": "show_savings_percent",
-    "CLAUDE_MEM_EXCLUDED_PROJECTS": "excluded_projects",
-    "CLAUDE_MEM_DAEMON_SCOPE": "scope",
-    "CLAUDE_MEM_DAEMON_STORES": "stores",
-    "CLAUDE_MEM_DAEMON_ALIASES": "aliases",
-    "CLAUDE_MEM_DAEMON_OBSERVATIONS": "own_limit",
-    "CLAUDE_MEM_DAEMON_CONTEXT_CHARS": "context_chars",
-    "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT": "prompt_context",
-    "CLAUDE_MEM_DAEMON_TIMEOUT_MS": "timeout_ms",
+    DATA_DIR: "data_dir",
+    **{name: key.field for name, key in KEYS.items()},
 }

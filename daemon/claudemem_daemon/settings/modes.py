@@ -8,6 +8,7 @@ own use.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -51,7 +52,10 @@ LANGUAGES: Final = frozenset(_SHIPPED.split())
 """Variants of `code` that claude-mem ships. They change the language that it writes in, neither
 types nor concepts; so without their file nothing is missing."""
 
-_MOST_ITEMS: Final = 500
+_MAX_ITEMS: Final = 500
+MAX_VERSIONS: Final = 8
+_IN_A_VERSION: Final = (("modes",), ("plugin", "modes"))
+"""Where a version in the plugin cache has its modes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,58 +68,58 @@ class LoadedMode:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Folders in which mode files may lie, in the order in which they are looked for."""
+class ModeFolders:
+    """Folders that may hold mode files, in the order of precedence."""
 
-    folders: tuple[str, ...]
+    paths: tuple[str, ...]
     dependencies: tuple[FileState, ...]
 
 
-def places(modes_dir: str | None, data_dir: str, claude_dir: str) -> Places:
-    """The user's own folders first, then those of an installed claude-mem plugin."""
+def folders(modes_dir: str | None, data_dir: str, claude_dir: str) -> ModeFolders:
+    """The user's own folders first, then those of an installed claude-mem plugin, newest version
+    first: the newest folder may be without modes, half installed or half removed."""
     plugins = os.path.join(claude_dir, "plugins")
     cache = os.path.join(plugins, "cache", "thedotmack", "claude-mem")
     try:
-        versions = sorted(os.listdir(cache), key=_version, reverse=True)[:1]
+        versions = sorted(os.listdir(cache), key=_version, reverse=True)[:MAX_VERSIONS]
     except OSError:
         versions = []
-    return Places(
+    return ModeFolders(
         (
             *((modes_dir,) if modes_dir else ()),
             os.path.join(data_dir, "modes"),
-            *(os.path.join(cache, version, "modes") for version in versions),
+            *(os.path.join(cache, name, *path) for name in versions for path in _IN_A_VERSION),
             os.path.join(plugins, "marketplaces", "thedotmack", "plugin", "modes"),
         ),
-        (_glimpse(cache),),
+        (_state(cache),),
     )
 
 
-def load(wanted: str, where: Places) -> LoadedMode:
+def load(wanted: str, where: ModeFolders) -> LoadedMode:
     """The mode `wanted`, an id that may be a file name.
 
     `parent--variant` is the variant's file laid over the parent's. Without the variant's file the
-    parent stands. What is unknown or broken is the built-in `code`. Whatever stands in for what was
-    asked for, `problem` says so in one line.
+    parent is used, and `code` for what is unknown or broken; `problem` then says so in one line.
     """
     dependencies = dict.fromkeys(where.dependencies)
     parent, _, variant = wanted.partition("--")
     found = _find(parent, where, dependencies)
     problem: str | None = None
     if isinstance(found, Rejected):
-        problem = f"{found.reason}; the built-in mode code stands"
+        problem = f"{found.reason}; the built-in mode code is used"
         return LoadedMode(CODE, problem, tuple(dependencies))
     if found is None and parent != CODE.id:
-        problem = f"there is no {parent}.json in {where.folders[0]}; the built-in mode code stands"
+        problem = f"there is no {parent}.json in {where.paths[0]}; the built-in mode code is used"
         return LoadedMode(CODE, problem, tuple(dependencies))
     mode = CODE if found is None else found.mode
     if variant:
         over = _find(wanted, where, dependencies, below=found)
         if isinstance(over, Rejected):
-            problem = f"{over.reason}; the mode {parent} stands"
+            problem = f"{over.reason}; the mode {parent} is used"
         elif over is not None:
             mode = over.mode
         elif parent != CODE.id or variant not in LANGUAGES:
-            problem = f"there is no {wanted}.json in {where.folders[0]}; the mode {parent} stands"
+            problem = f"there is no {wanted}.json in {where.paths[0]}; the mode {parent} is used"
     return LoadedMode(replace(mode, id=wanted), problem, tuple(dependencies))
 
 
@@ -126,12 +130,12 @@ class _Found:
 
 
 def _find(
-    name: str, where: Places, dependencies: dict[FileState, None], below: _Found | None = None
+    name: str, where: ModeFolders, dependencies: dict[FileState, None], below: _Found | None = None
 ) -> _Found | Rejected | None:
     """The first file of that name, over what is `below`; None where there is no such file."""
-    for folder in where.folders:
+    for folder in where.paths:
         path = os.path.join(folder, f"{name}.json")
-        dependencies[_glimpse(path)] = None
+        dependencies[_state(path)] = None
         data = read_bytes(path) if os.path.isdir(folder) else None
         if data is None:
             continue
@@ -148,16 +152,16 @@ def _find(
     return None
 
 
-def _glimpse(path: str) -> FileState:
-    """Evidence of `path`, or of the outermost folder on the way to it that is missing: nothing can
-    appear below before that does, and several paths often share it, which saves looks later on."""
-    dependencies = file_state(path)
-    while dependencies.state is None and dependencies.path != "/":
-        above = file_state(os.path.dirname(dependencies.path))
+def _state(path: str) -> FileState:
+    """The state of `path`, or of the outermost folder on the way to it that is missing: nothing can
+    appear below before that does, and paths that share it are checked together later."""
+    found = file_state(path)
+    while found.state is None and found.path != "/":
+        above = file_state(os.path.dirname(found.path))
         if above.state is not None:
             break
-        dependencies = above
-    return dependencies
+        found = above
+    return found
 
 
 def _mode(name: str, shape: Mapping[str, Any], path: str) -> Mode | None:
@@ -181,7 +185,7 @@ def _items(value: object) -> tuple[ModeItem, ...]:
     if not isinstance(value, list):
         return ()
     items: dict[str, ModeItem] = {}
-    for one in value[:_MOST_ITEMS]:
+    for one in value[:_MAX_ITEMS]:
         name = one.get("id") if isinstance(one, dict) else None
         if isinstance(name, str) and name.strip():
             key = name.strip().lower()
@@ -199,5 +203,6 @@ def _line(value: object) -> str:
     return " ".join(kept.split())[:60]
 
 
-def _version(name: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isdigit() else 0 for part in name.split("."))
+def _version(name: str) -> tuple[bool, list[int]]:
+    """Sorts folders of the plugin cache; a name without a dot is no version."""
+    return "." in name.strip("."), [int(part[:9]) for part in re.findall(r"[0-9]+", name)]

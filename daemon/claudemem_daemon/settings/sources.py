@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,13 @@ def read_bytes(path: str) -> bytes | Rejected | None:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode):
             return Rejected("is not a regular file")
-        if seen.st_size > MOST_BYTES:
-            return Rejected(f"has more than {MOST_BYTES} bytes")
+        if seen.st_size > MAX_BYTES:
+            return Rejected(f"has more than {MAX_BYTES} bytes")
         data = b""
-        while chunk := os.read(handle, MOST_BYTES + 1):
+        while chunk := os.read(handle, MAX_BYTES + 1):
             data += chunk
-            if len(data) > MOST_BYTES:
-                return Rejected(f"has more than {MOST_BYTES} bytes")
+            if len(data) > MAX_BYTES:
+                return Rejected(f"has more than {MAX_BYTES} bytes")
         return data
     except OSError as error:
         return Rejected(f"cannot be read ({error.strerror})")
@@ -71,11 +74,11 @@ def read_values(path: str) -> Mapping[str, Any] | None:
 
 
 def document(data: bytes) -> Document | Rejected:
-    """The settings of one file: flat keys, and those of a top-level `env` object below them.
+    """The settings of one file: flat keys, and above them those of a top-level `env` object, which is
+    all that claude-mem takes from a file that has one. Of a key that is given twice in one object
+    the last counts, as JSON readers commonly have it, and that is noted.
 
-    claude-mem writes one or the other; where a file has both, its keys are the flat ones and `env`
-    is what Claude Code was given. A key that is given twice counts as JSON readers commonly take
-    it, the last one, and is noted.
+    Every text of it can be encoded: bytes that are no UTF-8 and lone surrogates become U+FFFD.
     """
     twice: dict[str, None] = {}
 
@@ -89,17 +92,18 @@ def document(data: bytes) -> Document | Rejected:
                 seen.add(name)
         return values
 
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - data.rfind(b"\n", 0, error.start)
-        return Rejected(f"is not UTF-8: line {line} column {column}", line, column)
+    text = data.decode("utf-8-sig", "replace")
+    odd = _not_utf8(data)
     if not text.strip():
         return Rejected("is empty: line 1 column 1", 1, 1)
     try:
         values = json.loads(text, object_pairs_hook=pairs)
+        if "\\ud" in text.lower():
+            # An escape is the only way to a surrogate in text that was decoded.
+            values = json.loads(_SURROGATE.sub("\ufffd", json.dumps(values, ensure_ascii=False)))
     except json.JSONDecodeError as error:
+        if odd is not None:
+            return odd
         where = f"line {error.lineno} column {error.colno}"
         return Rejected(f"is no JSON: {error.msg}, {where}", error.lineno, error.colno)
     except RecursionError:
@@ -109,8 +113,21 @@ def document(data: bytes) -> Document | Rejected:
     if not isinstance(values, dict):
         return Rejected("is no JSON object")
     notes = [f"has {name[:80]!r} twice: the last one counts" for name in twice]
+    if odd is not None:
+        notes.append(f"{odd.reason}; read as U+FFFD there")
     nested = values.get("env", {})
     if not isinstance(nested, dict):
         notes.append("has an `env` that is no object: left out")
         nested = {}
-    return Document({**nested, **values}, tuple(notes))
+    return Document({**values, **nested}, tuple(notes))
+
+
+def _not_utf8(data: bytes) -> Rejected | None:
+    """Where the first byte is that is no UTF-8."""
+    try:
+        data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        return Rejected(f"is not UTF-8: line {line} column {column}", line, column)
+    return None

@@ -1,7 +1,5 @@
-"""The keys that claude-mem knows and this daemon has no use for.
-
-They are listed so that a key which is in neither table can be called a slip of the pen. Names only,
-without their common beginning; as of claude-mem 13.25.
+"""The keys that claude-mem knows and this daemon does not use, so that a key in neither table can be
+called a typing error. Names without their common prefix; as of claude-mem 13.25.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ _NAMES: Final = """
     CLOUD_SYNC_REQUEST_TIMEOUT_MS CLOUD_SYNC_TOKEN CLOUD_SYNC_USER_ID CLOUD_SYNC_WS
     CODEX_TRANSCRIPT_INGESTION
     CONTEXT_DIRECTIVES_MAX CONTEXT_MAIN_AGENT_ONLY CONTEXT_SHOW_DIRECTIVES
-    CONTEXT_SHOW_TERMINAL_OUTPUT
     DEDUP_COSINE_THRESHOLD DEDUP_ENABLED DEDUP_IDF_VETO_DF DEDUP_MAX_BACKFILL_ROWS DEDUP_MAX_SCAN
     DEDUP_MIN_PROJECT_DOCS DEDUP_MIN_SHARED_TOKENS
     FIELD_OPTIMIZE_TIMEOUT_MS
