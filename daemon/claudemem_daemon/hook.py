@@ -189,18 +189,16 @@ def _serve(platform: str, environ: Mapping[str, str], started: float) -> None:
     try:
         _need_output()
         body = _read_stdin()
-        answer: bytes | None
         try:
-            answer = _ask(platform, body, environ)
+            _ask(platform, body, environ, until)
+            return
         except _NothingToPrint as missing:
             if missing.reason != "no_daemon":
                 raise
             _log(environ, platform, "no_daemon", missing.detail)
             if _news_alone(body, environ):
                 return
-            answer = _in_process(platform, body, environ, until)
-        if answer:
-            _print(answer)
+            _in_process(platform, body, environ, until)
     except _NothingToPrint as missing:
         _log(environ, platform, missing.reason, missing.detail)
 
@@ -248,7 +246,8 @@ def _shortened(field: tuple[str, Any]) -> tuple[str, Any]:
     return name, value if len(json.dumps(value)) <= MAX_FIELD else None
 
 
-def _ask(platform: str, body: bytes, environ: Mapping[str, str]) -> bytes:
+def _ask(platform: str, body: bytes, environ: Mapping[str, str], until: float) -> None:
+    """Print the daemon's answer, and tell the daemon that it is printed."""
     path = socket_path(environ)
     if path.startswith(short_dir() + "/") and not private_dir(short_dir()):
         if os.path.lexists(short_dir()):
@@ -257,7 +256,8 @@ def _ask(platform: str, body: bytes, environ: Mapping[str, str]) -> bytes:
     head = [
         f"POST /v1/hooks/{platform} HTTP/1.1",
         "Host: localhost",
-        "Connection: close",
+        "Claudemem-Acknowledge: 1",
+        f"Claudemem-Deadline-Ms: {max(1, int((until - time.monotonic()) * 1000))}",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
     ]
@@ -284,7 +284,13 @@ def _ask(platform: str, body: bytes, environ: Mapping[str, str]) -> bytes:
         if peer not in (None, os.getuid(), 0):
             raise _NothingToPrint("unsafe", f"{path} is served by user {peer}")
         connection.sendall(request)
-        return _receive(connection)
+        answer = _receive(connection)
+        if answer:
+            _print(answer)
+        try:
+            connection.sendall(b"\r\n")
+        except OSError:
+            return
     except OSError as error:
         raise _NothingToPrint("broken", error.strerror or type(error).__name__) from None
     finally:
@@ -352,9 +358,7 @@ def _news_alone(body: bytes, environ: Mapping[str, str]) -> bool:
     return PROMPT_CONTEXT.encode() not in _settings(environ)
 
 
-def _in_process(
-    platform: str, body: bytes, environ: Mapping[str, str], until: float
-) -> bytes | None:
+def _in_process(platform: str, body: bytes, environ: Mapping[str, str], until: float) -> None:
     """The daemon's own code, here; in a thread, so that a query that hears no signal cannot hold
     the prompt."""
     import _thread

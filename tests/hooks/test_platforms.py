@@ -17,7 +17,9 @@ import pytest
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.hooks.answering import _marks
+from claudemem_daemon.server.hooks.model import Kind
+from claudemem_daemon.server.hooks.output import cap_of
+from claudemem_daemon.server.hooks.reply import marks_of
 from tests.cases.world import World, eventually
 from tests.support.daemon import Daemon, clean_environ, command
 from tests.support.stores import add_observation, make_store
@@ -96,7 +98,8 @@ def test_context_comes_in_the_shape_the_assistant_takes(
     shape = json.loads(hook(world, platform, asked))
     text = shape[path]
     if path == HOOK_EVENT:
-        assert set(shape) == {HOOK_EVENT}
+        shown = fields.get("hook_event_name") == "SessionStart"
+        assert set(shape) == {HOOK_EVENT} | ({"systemMessage"} if shown else set())
         assert set(text) == {"hookEventName", "additionalContext"}
         assert text["hookEventName"] == fields.get("hook_event_name", "SessionStart")
         text = text["additionalContext"]
@@ -285,12 +288,12 @@ def test_a_store_that_failed_half_way_is_not_marked_as_told(world: World) -> Non
     with open_pipeline(environ) as pipeline:
         question = Question(cwd=str(world.root / "app"))
         selection = pipeline.ask(question, Deadline.after(20)).selection
-    assert list(_marks(selection)) == [world.store]
+    assert list(marks_of(selection)) == [world.store]
     failed = replace(selection.stores[0], ok=False)
-    assert _marks(replace(selection, stores=(failed,))) == {}
+    assert marks_of(replace(selection, stores=(failed,))) == {}
 
 
-@pytest.mark.parametrize("source", ["resume", "clear", "compact", "fork"])
+@pytest.mark.parametrize("source", ["clear", "compact"])
 def test_a_session_that_begins_again_gets_everything_again(world: World, source: str) -> None:
     start(world)
     assert "of main" in start(world, source=source)
@@ -383,30 +386,71 @@ def test_an_excluded_project_gets_nothing(world: World) -> None:
     assert start(world) == ""
 
 
-@pytest.mark.parametrize("platform", ["claude-code", "codex", "cursor", "copilot-cli"])
-def test_the_whole_output_fits_what_the_assistant_takes(world: World, platform: str) -> None:
-    """Case context-over-10k-chars."""
-    world.settings({"CLAUDE_MEM_CONTEXT_FULL_COUNT": 50})
-    for number in range(50):
-        word = ("title ", "标题", "😀")[number % 3]
-        world.row("app", title=word * (400 // len(word)), narrative=f'{number} "quoted"\\ ' * 150)
+@pytest.mark.parametrize("letters", ["x", '"', "漢", "😀", "é\\"])
+@pytest.mark.parametrize(
+    ("platform", "most", "unit"),
+    [
+        ("claude-code", 10_000, "utf-16-le"),
+        ("codex", 10_000, "utf-8"),
+        ("cursor", 10_000, "utf-16-le"),
+        ("copilot-cli", 60_000, "utf-8"),
+        ("gemini-cli", 100_000, "utf-16-le"),
+    ],
+)
+def test_the_text_takes_all_the_room_and_no_more(
+    world: World, platform: str, most: int, unit: str, letters: str
+) -> None:
+    """Case context-over-10k-chars. The assistant counts the text, not the JSON around it."""
+    world.settings(
+        {
+            "CLAUDE_MEM_CONTEXT_OBSERVATIONS": 3000,
+            "CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 100_000,
+            "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 60_000,
+        }
+    )
+    with contextlib.closing(sqlite3.connect(world.store)) as store, store:
+        title = letters * (80 // len(letters.encode("utf-16-le")) * 2)
+        store.executemany(
+            "INSERT INTO observations (memory_session_id, project, type, title, concepts, created_at,"
+            " created_at_epoch) VALUES ('m', 'app', 'discovery', ?, '[\"how-it-works\"]', '', ?)",
+            [(f"{n} {title}", 1_700_000_000_000 + n) for n in range(3000)],
+        )
     asked = call(world, hook_event_name="SessionStart", source="startup")
     if platform == "cursor":
         asked |= {"cursor_version": "3", "workspace_roots": [asked["cwd"]]}
     if platform == "copilot-cli":
         asked = {"sessionId": "s", "timestamp": 1, "source": "new", "cwd": asked["cwd"]}
-    printed = hook(world, platform, asked)
-    units = len(printed.encode("utf-16-le")) // 2
-    assert (len(printed.encode()) if platform in ("codex", "copilot-cli") else units) <= 10_000
-    assert units > 3_000
-    shape = json.loads(printed)
+    shape = json.loads(hook(world, platform, asked))
     text = (
         shape.get("additional_context")
         or shape.get("additionalContext")
         or shape[HOOK_EVENT]["additionalContext"]
     )
+    size = len(text.encode(unit)) // (2 if unit == "utf-16-le" else 1)
+    assert most - 300 < size <= most
     lines = text.splitlines()
     shown = sum(line.startswith("- ") and line[2].isdigit() for line in lines)
-    note = re.search(r"(\d+) older observations? left out", "\n".join(lines[-3:]))
+    note = re.search(r"([\d,]+) older observations? left out", "\n".join(lines[-3:]))
     assert note is not None, lines[-3:]
-    assert shown + int(note[1]) == 50
+    assert shown + int(note[1].replace(",", "")) == 3000
+
+
+@pytest.mark.parametrize(
+    ("caller", "kind", "expected"),
+    [
+        ("claude-code", "start", (10_000, "utf16")),
+        ("claude-code", "subagent", (10_000, "utf16")),
+        ("codex", "prompt", (10_000, "bytes")),
+        ("cursor", "start", (10_000, "utf16")),
+        ("vscode", "start", (10_000, "utf16")),
+        ("copilot-cli", "start", (60_000, "bytes")),
+        ("copilot-cli", "prompt", (60_000, "bytes")),
+        ("copilot-cli", "subagent", (20_000, "bytes")),
+        ("gemini-cli", "start", (None, "utf16")),
+        ("raw", "start", (None, "utf16")),
+    ],
+)
+def test_the_caps_are_what_was_seen_to_arrive_whole(
+    caller: str, kind: Kind, expected: tuple[int | None, str]
+) -> None:
+    assert cap_of(caller, kind) == expected

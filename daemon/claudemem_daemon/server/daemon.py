@@ -22,6 +22,7 @@ from claudemem_daemon.errors import AlreadyRunning, DaemonError
 from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.app import Parts
 from claudemem_daemon.server.guard import Guard
+from claudemem_daemon.server.hooks.session_file import SessionFile
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.lifecycle import InstanceLock, private_folder, socket_folder
 from claudemem_daemon.server.listening import Listening, bind
@@ -72,12 +73,14 @@ class Daemon:
         self._corridor = RememberingPipeline(build_corridor(environ))
         self._answers = Answers(self._corridor, self._workers)
         self._watcher = SettingsWatcher(self._corridor.configuration, lambda: None)
+        sessions = Sessions()
+        self._session_file = SessionFile(folder, sessions, self._workers.submit, log.line)
         parts = Parts(
             self._corridor,
             self._workers,
             self._answers,
             self._metrics,
-            Sessions(),
+            sessions,
             log,
             self.state,
         )
@@ -109,6 +112,7 @@ class Daemon:
             # The file goes first: who connects from now on finds nobody, not a closing door.
             self._listening.unlink()
             await self._serving.drain()
+            self._session_file.flush()
             guard.stop()
             self._watcher.stop()
             self._corridor.close()

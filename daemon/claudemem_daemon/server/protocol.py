@@ -52,6 +52,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._half_closed = False
         self._refused = False
         self._thrown_away = 0
+        self._delivery: tuple[Callable[[bool], None], bool] | None = None
+        """Who wants to know whether the last answer has arrived, and if the client will say so."""
+        self._shut_down = False
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -67,7 +70,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        complete = self.cycle is not None and self.cycle.response_complete
+        self._delivered(exc is None and complete, acknowledged=False)
         super().connection_lost(exc)
+
+    def when_delivered(self, told: Callable[[bool], None], *, acknowledged: bool) -> None:
+        """Call `told` once, when it is known whether the answer that is about to be sent reached
+        its client: by an empty line that the client sends after it, or, where it sends none
+        (not `acknowledged`), by the connection having taken all of it."""
+        self._delivered(True, acknowledged=False)
+        if self.transport.is_closing():
+            told(False)
+            return
+        self._delivery = told, acknowledged
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's closes at once
         """A client that half-closes after its request still gets its answer."""
@@ -80,6 +95,12 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._thrown_away > MOST_LINGER:
                 self.transport.abort()
             return
+        if self.idle and self._in_head and not self._head:
+            self._delivered(True, acknowledged=data.startswith((b"\r", b"\n")))
+            # Empty lines before a request say nothing else.
+            data = data.lstrip(b"\r\n")
+            if not data:
+                return
         if self._in_head:
             self._head += len(data)
             if self._in_line:
@@ -107,6 +128,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._announced() > self._most_body:
             self._refuse_body()
             return
+        self.scope["state"]["connection"] = self
         super().on_headers_complete()
         self._outstanding += 1
         self._in_head = False
@@ -134,6 +156,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._outstanding -= 1
         super().on_response_complete()
+        if self._delivery is not None and not self._delivery[1] and self.cycle.keep_alive:
+            # Not before the loop has tried to write it.
+            self.loop.call_soon(self.loop.call_soon, self._written)
         if self._refusal is not None:
             if self._outstanding == 0 and not self.transport.is_closing():
                 self._say_refusal(self._refusal)
@@ -146,7 +171,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         self._stop_waiting()
+        if self._delivery is not None and self.idle:
+            self._shut_down = True
+            return
         super().shutdown()
+
+    def _written(self) -> None:
+        if not self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self._delivered(True, acknowledged=False)
 
     @property
     def idle(self) -> bool:
@@ -157,6 +189,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def due(self) -> float:
         """When the loop's clock ends our patience; 0 for a connection kept alive after an answer."""
         return self._timer.when() if self._timer is not None else 0.0
+
+    def _delivered(self, arrived: bool, *, acknowledged: bool) -> None:
+        if self._delivery is not None:
+            told, wanted = self._delivery
+            self._delivery = None
+            told(arrived and (acknowledged or not wanted))
+            if self._shut_down:
+                self.transport.close()
 
     def _make_room(self) -> bool:
         """Close the connection that has been silent longest; False when all are at work."""

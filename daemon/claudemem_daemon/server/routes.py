@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -21,8 +22,7 @@ from claudemem_daemon.errors import ClaudememError, DeadlineExceeded
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import PIPELINE_SHARE, key_of
 from claudemem_daemon.server.app import INJECT, JSON, TEXT, Asked, Door, Parts, Refusals
-from claudemem_daemon.server.hooks.answering import answer as answer_hook
-from claudemem_daemon.server.hooks.model import HookAnswer
+from claudemem_daemon.server.hooks.handler import HookHandler, read_client
 from claudemem_daemon.server.schema import header_environment, parse_body
 from claudemem_daemon.server.shapes import as_json, explain_shape, warning_shapes
 
@@ -48,6 +48,7 @@ class Routes:
     def __init__(self, parts: Parts, asked: Asked) -> None:
         self._parts = parts
         self._asked = asked
+        self._hooks = HookHandler(parts.pipeline, parts.sessions, parts.workers.submit)
 
     def table(self) -> list[Route]:
         return [
@@ -102,15 +103,15 @@ class Routes:
         body = await request.body()
         began = time.perf_counter()
         parts = self._parts
-        seconds = parts.answers.seconds(Question(cwd="/", env=environ))
+        client = read_client(_raw(request))
+        seconds = min(parts.answers.seconds(Question(cwd="/", env=environ)), client.seconds)
         deadline = Deadline.after(seconds * PIPELINE_SHARE)
-
-        def work() -> HookAnswer:
-            return answer_hook(platform, body, environ, parts.pipeline, parts.sessions, deadline)
-
-        answer = await self._within(seconds, work)
+        async with self._until(seconds):
+            delivery = await self._hooks.answer(platform, body, environ, deadline)
+        answer = delivery.answer
         parts.metrics.hook(platform, answer.event, answer.cwd, time.perf_counter() - began)
-        return Response(answer.body, answer.status, media_type=JSON)
+        client.follow(request.scope["state"]["connection"], delivery)
+        return Response(answer.body, media_type=JSON)
 
     async def status(self, _request: Request) -> Response:
         return _json(build_status(self._parts.state()))
@@ -125,9 +126,14 @@ class Routes:
 
     async def _within(self, seconds: float, work: Callable[[], T]) -> T:
         """Run in a worker; raises `DeadlineExceeded` when nothing came of it in time."""
+        async with self._until(seconds):
+            return await self._parts.workers.submit(work)
+
+    @asynccontextmanager
+    async def _until(self, seconds: float) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(seconds):
-                return await self._parts.workers.submit(work)
+                yield
         except TimeoutError:
             raise DeadlineExceeded(
                 f"no answer within {seconds:g} s; a store or a folder does not respond"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["start", "prompt", "subagent"]
+Kind = Literal["start", "prompt", "subagent", "forget"]
+"""`forget` is an event after which the model no longer has what it was told: a compaction that no
+session start follows."""
+
+SessionKey = tuple[str, str, str]
+"""Assistant, session id, agent id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,29 +21,69 @@ class HookCall:
     caller   who really called: an entry of one assistant may be run by another
     event    the event's name as the caller spells it; kind: what it is for us, None for one that
              cannot take context
-    guessed  whether the caller named no folder, and `cwd` is where its hook ran
-    occasion what tells one prompt of a session from the next, for entries that fire twice
+    source   why a session starts: startup, resume, clear, compact, fork, new; empty elsewhere
+    folders  candidates for the project's folder, the likeliest first; empty where none is usable
+    guessed  whether the caller named no folder, and the first one is where its hook ran
+    turn     the assistant's id of this prompt, None where it sends none; prompt: a hash of its text
     """
 
     caller: str
     event: str
     kind: Kind | None
+    source: str
     session_id: str | None
     agent_id: str | None
-    cwd: str | None
+    folders: tuple[str, ...]
     guessed: bool
-    project_dir: str | None
     transcript_path: str | None
-    occasion: str
+    turn: str | None
+    prompt: str
     skipped: bool = False
+
+    @property
+    def cwd(self) -> str | None:
+        return self.folders[0] if self.folders else None
+
+    @property
+    def key(self) -> SessionKey | None:
+        """Whose memory of what was told this call belongs to; None for nobody's.
+
+        Copilot CLI sends a subagent's start under the parent's session and the subagent's prompts
+        under a session of its own, each with the same agent id.
+        """
+        if self.caller == "copilot-cli" and self.agent_id is not None:
+            return (self.caller, self.agent_id, "")
+        if self.session_id is None:
+            return None
+        return (self.caller, self.session_id, self.agent_id or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a session was told of one store: its highest observation id then, and which file or
+    database it was."""
+
+    highest: int
+    file: tuple[int | str, ...] | None
+
+
+Marks = Mapping[str, Mark]
+"""Store path -> how far."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """`body` is what the hook prints, one JSON object or nothing; the rest is for `status`."""
+    """`body` is what the hook prints, one JSON object or nothing.
+
+    marks   how far the session has been told once this answer has arrived; None changes nothing
+    whole   a digest of the text, where it is a whole context and not news
+    detail, event, cwd
+            for `status`
+    """
 
     body: bytes
     detail: str
     event: str
     cwd: str | None
-    status: int = 200
+    marks: Marks | None = None
+    whole: str = ""

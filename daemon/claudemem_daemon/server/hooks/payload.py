@@ -1,4 +1,4 @@
-"""What each assistant sends, read leniently. Pure.
+"""The payload an assistant sends to its hook, read leniently. Pure.
 
 Cursor, VS Code and Copilot CLI also run the hooks in Claude Code's settings, with input of their
 own shape; so the input decides who called, and the entry's name only where it does not tell.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from claudemem_daemon.hook import HERE
@@ -26,27 +27,37 @@ KINDS: Final[Mapping[str, Kind]] = {
     "BeforeAgent": "prompt",
     "SubagentStart": "subagent",
     "subagentStart": "subagent",
+    "PreCompress": "forget",
+    "preCompact": "forget",
+    "PreCompact": "forget",
 }
 
 TAKES: Final[Mapping[str, frozenset[str]]] = {
     "claude-code": frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"}),
     "codex": frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"}),
     "cursor": frozenset({"sessionStart", "beforeSubmitPrompt"}),
-    "gemini-cli": frozenset({"SessionStart", "BeforeAgent"}),
+    "gemini-cli": frozenset({"SessionStart", "BeforeAgent", "PreCompress"}),
     "copilot-cli": frozenset(
-        {"sessionStart", "subagentStart", "userPromptSubmitted", "SessionStart", "SubagentStart",
-         "UserPromptSubmit"}
+        {"sessionStart", "subagentStart", "userPromptSubmitted", "preCompact", "SessionStart",
+         "SubagentStart", "UserPromptSubmit", "PreCompact"}
     ),
     "vscode": frozenset({"SessionStart"}),
     "raw": frozenset(KINDS),
 }  # fmt: skip
-"""The events at which an assistant takes context; at all others it gets nothing."""
+"""The events of an assistant that mean something to us; at all others it gets nothing."""
+
+MAX_ROOTS: Final = 16
+"""Folders of one Cursor workspace that are looked at."""
+
+_OWN_FOLDER: Final = re.compile(
+    r"/\.claude-mem/observer-sessions(/|$)|/plugins/cache/[^/]+/claude-mem(/|$)"
+)
 
 _RUN_WHERE_THEY_ARE: Final = frozenset(TAKES) - {"cursor"}
 """Who runs a hook in the session's folder; Cursor runs the user's own in `~/.cursor`."""
 
 
-def parse(body: bytes) -> Fields | None:
+def parse_payload(body: bytes) -> Fields | None:
     """The hook's standard input as an object; None for anything else."""
     try:
         fields = json.loads(body.decode("utf-8-sig", "surrogateescape"))
@@ -56,12 +67,17 @@ def parse(body: bytes) -> Fields | None:
 
 
 def caller_of(entry: str, fields: Fields, env: Mapping[str, str]) -> str:
-    """Who made this call. Only Claude Code's settings are run by others too.
+    """Who made this call. Claude Code's settings are run by others too, and Copilot CLI's by
+    VS Code.
 
     Copilot CLI and VS Code write Claude Code's field names as well, with a `timestamp` that Claude
     Code never sends; of these two Copilot CLI says in its environment that it is there.
     """
-    if entry != "claude-code":
+    if entry not in ("claude-code", "copilot-cli"):
+        return entry
+    if "hookEventName" in fields and "sessionId" in fields:
+        return "vscode"
+    if entry == "copilot-cli":
         return entry
     if "cursor_version" in fields or ("conversation_id" in fields and "workspace_roots" in fields):
         return "cursor"
@@ -69,34 +85,46 @@ def caller_of(entry: str, fields: Fields, env: Mapping[str, str]) -> str:
         if "timestamp" not in fields:
             return entry
         return "copilot-cli" if env.get("COPILOT_CLI") else "vscode"
-    if "sessionId" in fields:
-        return "vscode" if "hookEventName" in fields else "copilot-cli"
-    return entry
+    return "copilot-cli" if "sessionId" in fields else entry
 
 
-def read_call(entry: str, fields: Fields, env: Mapping[str, str], home: str) -> HookCall:
+def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) -> HookCall:
     """The call in one shape; never raises, whatever the fields hold. `home` is what `~` means."""
     caller = caller_of(entry, fields, env)
     event = _event(caller, fields)
-    kind = KINDS.get(event) if event in TAKES.get(caller, ()) else None
+    named = [one for one in _folders(caller, fields, env) if one not in (None, "")]
+    guessed = not named and caller in _RUN_WHERE_THEY_ARE
+    if guessed:
+        named = [env.get(HERE)]
+    # As in the temporary folders of subagents, which are in no repository.
+    if named:
+        named.append(_project_dir(caller, env))
+    folders = [_folder(one, home) for one in named]
     prompt = _text(fields, "prompt") or ""
-    named = _cwd(caller, fields, env)
-    guessed = named in (None, "") and caller in _RUN_WHERE_THEY_ARE
     return HookCall(
         caller=caller,
         event=event,
-        kind=kind,
-        session_id=_name(_session(caller, fields)),
-        agent_id=_name(_text(fields, "agent_id", "agentId")),
-        cwd=_folder(env.get(HERE) if guessed else named, home),
+        kind=KINDS.get(event) if event in TAKES.get(caller, ()) else None,
+        source=_text(fields, "source") or "",
+        session_id=_id(_session(caller, fields)),
+        agent_id=_id(_text(fields, "agent_id", "agentId")),
+        folders=tuple(dict.fromkeys(one for one in folders if one is not None)),
         guessed=guessed,
-        project_dir=_folder(_project_dir(caller, env), home),
         transcript_path=_folder(_text(fields, "transcript_path", "transcriptPath"), home),
-        occasion=_name(_text(fields, "generation_id", "prompt_id", "turn_id"))
-        or hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        turn=_id(_text(fields, "generation_id", "prompt_id", "turn_id")),
+        prompt=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16],
         # What Claude Code submits by itself when a background task ends is nobody's prompt.
-        skipped=prompt.lstrip().startswith("<task-notification>"),
+        skipped=prompt.lstrip().startswith("<task-notification>") or _claude_mems_own(folders, env),
     )
+
+
+def _claude_mems_own(folders: Iterable[str | None], env: Mapping[str, str]) -> bool:
+    """Whether claude-mem itself runs this session, to observe others: it says so in the
+    environment, or works in a folder of its own."""
+    if env.get("CLAUDE_MEM_INTERNAL", "").strip().lower() not in ("", "0", "false"):
+        return True
+    first = next((one for one in folders if one is not None), "")
+    return _OWN_FOLDER.search(first) is not None
 
 
 def _event(caller: str, fields: Fields) -> str:
@@ -111,6 +139,8 @@ def _event(caller: str, fields: Fields) -> str:
         # Its input does not name the event.
         if "prompt" in fields:
             return "userPromptSubmitted"
+        if "trigger" in fields:
+            return "preCompact"
         if "agentName" in fields or "agentId" in fields:
             return "subagentStart"
         return "sessionStart" if "toolName" not in fields else "tool"
@@ -125,14 +155,15 @@ def _session(caller: str, fields: Fields) -> str | None:
     return _text(fields, "session_id", "sessionId", "conversation_id")
 
 
-def _cwd(caller: str, fields: Fields, env: Mapping[str, str]) -> object:
+def _folders(caller: str, fields: Fields, env: Mapping[str, str]) -> list[object]:
+    cwd = fields.get("cwd")
     if caller == "cursor":
         roots = fields.get("workspace_roots")
-        first = roots[0] if isinstance(roots, list) and roots else None
-        return first or fields.get("cwd") or env.get("CURSOR_PROJECT_DIR")
+        listed = roots[:MAX_ROOTS] if isinstance(roots, list) else []
+        return [*listed, cwd, None if listed else env.get("CURSOR_PROJECT_DIR")]
     if caller == "gemini-cli":
-        return fields.get("cwd") or env.get("GEMINI_CWD") or env.get("GEMINI_PROJECT_DIR")
-    return fields.get("cwd")
+        return [cwd or env.get("GEMINI_CWD") or env.get("GEMINI_PROJECT_DIR")]
+    return [cwd]
 
 
 def _project_dir(caller: str, env: Mapping[str, str]) -> str | None:
@@ -164,6 +195,6 @@ def _text(fields: Fields, *names: str) -> str | None:
     return None
 
 
-def _name(text: str | None) -> str | None:
+def _id(text: str | None) -> str | None:
     """An id, as something that a query can take as a parameter."""
     return text[:256].encode("utf-8", "replace").decode() if text is not None else None

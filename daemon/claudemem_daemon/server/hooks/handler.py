@@ -1,0 +1,138 @@
+"""Answers hooks in the daemon: what a session is told, and whether that has arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import NotFound
+from claudemem_daemon.hook import PLATFORMS
+from claudemem_daemon.pipeline import Pipeline
+from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
+from claudemem_daemon.server.hooks.output import no_output
+from claudemem_daemon.server.hooks.payload import parse_payload, read_payload
+from claudemem_daemon.server.hooks.reply import reply, silent
+from claudemem_daemon.server.hooks.sessions import Sessions
+
+WAITING: Final = 0.8
+"""Of the time of a call, the share for which it waits for the answer before."""
+ACKNOWLEDGES: Final = b"claudemem-acknowledge"
+"""Header of a client that sends an empty line once it has printed the answer."""
+DEADLINE: Final = b"claudemem-deadline-ms"
+"""Header: how long the client will wait, from when it sent the request."""
+
+
+class Connection(Protocol):
+    """What a connection tells of the answer that goes out on it."""
+
+    def when_delivered(self, told: Callable[[bool], None], *, acknowledged: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a client says of itself in its headers."""
+
+    seconds: float
+    """For which it waits, from when its request came."""
+    acknowledges: bool
+    came: float
+
+    def follow(self, connection: Connection, delivery: Delivery) -> None:
+        """Have the session remember the answer once it has arrived, and not too late."""
+
+        def told(arrived: bool) -> None:
+            late = not self.acknowledges and time.monotonic() > self.came + self.seconds
+            delivery.told(arrived and not late)
+
+        connection.when_delivered(told, acknowledged=self.acknowledges)
+
+
+def read_client(headers: Iterable[tuple[bytes, bytes]]) -> Client:
+    named = dict(headers)
+    digits = named.get(DEADLINE, b"")
+    seconds = int(digits[:9]) / 1000 if digits.isdigit() else math.inf
+    return Client(seconds, ACKNOWLEDGES in named, time.monotonic())
+
+
+Submit = Callable[[Callable[[], HookAnswer]], Awaitable[HookAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One answer on its way to the client."""
+
+    answer: HookAnswer
+    told: Callable[[bool], None]
+    """To be called once: whether it has arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookHandler:
+    """Used on the event loop; `submit` runs what reads files in a worker."""
+
+    pipeline: Pipeline
+    sessions: Sessions
+    submit: Submit
+
+    async def answer(
+        self, platform: str, body: bytes, environ: Mapping[str, str], until: Deadline
+    ) -> Delivery:
+        """Odd input is nothing to print, never an error.
+
+        Raises `NotFound` for an unknown platform, and what the pipeline raises.
+        """
+        call, detail = read_call(platform, body, environ, self.pipeline.configuration.home)
+        if call is None or detail is not None:
+            return Delivery(_nothing(platform, call, detail or ""), _ignore)
+        try:
+            async with asyncio.timeout(until.remaining() * WAITING):
+                claim = await self.sessions.claim(call)
+        except TimeoutError:
+            return Delivery(_nothing(platform, call, "the answer before is on its way"), _ignore)
+        try:
+            plan = self.sessions.plan(call)
+            if plan is not None and plan.how == "nothing":
+                answer = _nothing(platform, call, "told before, or for the next prompt")
+            else:
+                answer = await self.submit(lambda: reply(call, environ, plan, self.pipeline, until))
+        except BaseException:
+            self.sessions.settle(call, claim)
+            raise
+
+        def told(arrived: bool) -> None:
+            if arrived:
+                self.sessions.arrived(call, answer)
+            self.sessions.settle(call, claim)
+
+        return Delivery(answer, told)
+
+
+def read_call(
+    platform: str, body: bytes, environ: Mapping[str, str], home: str
+) -> tuple[HookCall | None, str | None]:
+    """The call, and why it gets nothing whatever its session was told.
+
+    Raises `NotFound` for an unknown platform.
+    """
+    if platform not in PLATFORMS:
+        raise NotFound(f"no platform {platform[:40]!r}; one of {', '.join(PLATFORMS)}")
+    fields = parse_payload(body)
+    if fields is None:
+        return None, "no JSON object on standard input"
+    call = read_payload(platform, fields, environ, home)
+    return call, silent(call)
+
+
+def _nothing(platform: str, call: HookCall | None, detail: str) -> HookAnswer:
+    if call is None:
+        return HookAnswer(no_output(platform), detail, "", None)
+    return HookAnswer(no_output(call.caller), detail, call.event, call.cwd)
+
+
+def _ignore(_arrived: bool) -> None:
+    return

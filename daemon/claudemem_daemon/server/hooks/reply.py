@@ -1,0 +1,231 @@
+"""What one hook prints, by the same pipeline as every answer."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from claudemem_daemon.context.clock import Clock, local_zone
+from claudemem_daemon.context.model import Context
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.hook import HERE
+from claudemem_daemon.pipeline import Answer, Pipeline
+from claudemem_daemon.question import Question
+from claudemem_daemon.selection.model import Observation, Selection
+from claudemem_daemon.server.hooks.model import HookAnswer, HookCall, Mark, Marks
+from claudemem_daemon.server.hooks.output import cap_of, no_output, write_output
+from claudemem_daemon.server.hooks.sessions import Plan
+from claudemem_daemon.server.hooks.transcripts import forked_from
+
+OBSERVER: Final = "CLAUDE_MEM_OBSERVER_SESSION_DIR"
+MAX_NEWS: Final = 5000
+"""Rows that wait for later prompts; of more, the oldest are left out."""
+
+
+def reply(
+    call: HookCall,
+    env: Mapping[str, str],
+    plan: Plan | None,
+    pipeline: Pipeline,
+    deadline: Deadline,
+) -> HookAnswer:
+    """The answer of one call. Without a plan nobody remembers what the session was told, and a
+    prompt gets no news. Reads files, and raises what the pipeline raises."""
+    cwd = _folder(call, pipeline)
+    question = Question(
+        cwd=cwd,
+        env={name: value for name, value in env.items() if name != HERE},
+        session_id=call.session_id,
+        transcript_path=call.transcript_path,
+    )
+    settings = pipeline.configuration.snapshot(question)
+    asked = _Asked(call, question, plan or Plan("whole"), pipeline, deadline)
+    own = (env.get(OBSERVER), os.path.join(settings.data_dir, "observer-sessions"))
+    if any(cwd is not None and one and _within(cwd, one) for one in own):
+        return asked.nothing("claude-mem's own session")
+    if call.kind == "prompt":
+        if settings.prompt_context == "off":
+            return asked.nothing("prompt context is off")
+        if settings.prompt_context == "full":
+            return asked.whole()
+        if plan is None:
+            return asked.nothing("no session to tell news to")
+    if plan is None:
+        return asked.whole()
+    marks = plan.marks
+    if plan.forks and (parent := forked_from(call.transcript_path, plan.forks)) is not None:
+        marks = plan.forks[parent]
+    return asked.whole() if marks is None else asked.news(marks)
+
+
+def silent(call: HookCall) -> str | None:
+    """Why a call gets nothing whatever its session was told; None where that is not so."""
+    if call.kind is None:
+        return f"{call.caller} takes no context at {call.event or 'this event'}"
+    if call.skipped:
+        return "not a session or prompt of a person"
+    if call.cwd is None and call.kind != "forget":
+        return "no usable cwd"
+    return None
+
+
+def _folder(call: HookCall, pipeline: Pipeline) -> str | None:
+    """The first candidate that is in a repository, else the first."""
+    if len(call.folders) > 1:
+        for folder in call.folders:
+            if pipeline.repositories.resolve(folder).kind != "none":
+                return folder
+    return call.cwd
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    call: HookCall
+    question: Question
+    plan: Plan
+    pipeline: Pipeline
+    deadline: Deadline
+
+    def nothing(self, detail: str, marks: Marks | None = None) -> HookAnswer:
+        call = self.call
+        return HookAnswer(no_output(call.caller), detail, call.event, self.question.cwd, marks)
+
+    def whole(self) -> HookAnswer:
+        answer = self.pipeline.ask(self.question, self.deadline)
+        rows = answer.selection
+        if self.call.guessed and not (rows.observations or rows.summaries):
+            # That nothing is known of a folder nobody named is not worth a word.
+            return self.nothing("no cwd")
+        context = self._render(answer)
+        marks = {**(self.plan.marks or {}), **marks_of(rows)}
+        digest = hashlib.sha256(context.text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        if context.text and digest == self.plan.unless:
+            return self.nothing("another entry has answered this event", marks)
+        message = ""
+        if self.call.kind == "start" and answer.resolved.settings.show_terminal_output:
+            message = summary_line(rows, context)
+        return HookAnswer(
+            write_output(self.call, context.text, message),
+            f"whole context, {context.observations} observations",
+            self.call.event,
+            self.question.cwd,
+            marks,
+            digest,
+        )
+
+    def news(self, told: Marks) -> HookAnswer:
+        answer = self._since(told)
+        marks = marks_of(answer.selection)
+        kept = {path: mark for path, mark in told.items() if not _began_anew(mark, marks.get(path))}
+        if len(kept) < len(told):
+            answer = self._since(kept)
+            marks = marks_of(answer.selection)
+        marks = {**told, **marks}
+        rows = answer.selection.observations
+        if not rows:
+            return self.nothing("news, 0 observations", marks)
+        limit = answer.resolved.settings.limit
+        waiting: tuple[Observation, ...] = ()
+        if len(rows) >= limit:
+            # There may be more than one answer holds: the first written go first, the others wait.
+            every = self._since(kept, MAX_NEWS)
+            if every.selection.complete:
+                answer, marks = every, {**told, **marks_of(every.selection)}
+                rows, waiting = _first(every.selection.observations, limit)
+        while True:
+            shown = replace(answer, selection=replace(answer.selection, observations=rows))
+            context = self._render(shown, waiting=len(waiting))
+            if not context.left_out or context.observations < 1:
+                break
+            rows, more = _first(rows, context.observations)
+            waiting = (*waiting, *more)
+        for one in waiting:
+            mark = marks.get(one.store)
+            if mark is not None and one.id <= mark.highest:
+                marks[one.store] = replace(mark, highest=one.id - 1)
+        text = context.text + _more(len(waiting))
+        return HookAnswer(
+            write_output(self.call, text),
+            f"news, {len(rows)} observations",
+            self.call.event,
+            self.question.cwd,
+            marks,
+        )
+
+    def _since(self, marks: Marks, limit: int | None = None) -> Answer:
+        since = {path: mark.highest for path, mark in marks.items()}
+        question = replace(self.question, since=since)
+        if limit is not None:
+            question = replace(question, limit=limit)
+        return self.pipeline.ask(question, self.deadline)
+
+    def _render(self, answer: Answer, waiting: int = 0) -> Context:
+        most, unit = cap_of(self.call.caller, self.call.kind)
+        if waiting:
+            chars = answer.resolved.settings.context_chars
+            most = (chars if most is None else min(most, chars)) - len(_more(waiting))
+        return self.pipeline.render(answer, cap=most, unit=unit, deadline=self.deadline)
+
+
+def _more(waiting: int) -> str:
+    return f"\n({waiting} more, with the next prompts)" if waiting else ""
+
+
+def _first(
+    rows: tuple[Observation, ...], count: int
+) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
+    """The `count` rows that were written first in their stores, and the others; both in the order
+    of `rows`."""
+    order = sorted(rows, key=lambda one: (one.store, one.id))
+    chosen = {(one.store, one.id) for one in order[:count]}
+    return (
+        tuple(one for one in rows if (one.store, one.id) in chosen),
+        tuple(one for one in rows if (one.store, one.id) not in chosen),
+    )
+
+
+def marks_of(selection: Selection) -> dict[str, Mark]:
+    """How far an answer goes in each store. One that failed in the middle has no mark: what was not
+    read of it is still to be told."""
+    read = {one.path for one in selection.stores if one.ok}
+    files = {one.path: one.identity for one in selection.versions}
+    return {
+        path: Mark(highest, files.get(path))
+        for path, highest in selection.high_water.items()
+        if path in read
+    }
+
+
+def _began_anew(before: Mark, now: Mark | None) -> bool:
+    """Whether another file, with ids of its own, has taken the store's place. A copy put back has
+    the same ids as before; a deleted row leaves the file what it is."""
+    return now is not None and now.file != before.file and now.highest < before.highest
+
+
+def _within(folder: str, outer: str) -> bool:
+    return folder == outer or folder.startswith(outer.rstrip("/") + "/")
+
+
+def summary_line(selection: Selection, context: Context) -> str:
+    """For the person at the keyboard: how many rows from where, how new, what was left out."""
+    if not context.text:
+        return ""
+    if not context.observations:
+        return "claude-mem: no observations here; why: claudemem-daemon explain"
+    checkouts = {one.path or one.key for one in selection.projects if one.observations}
+    moment = Clock(local_zone(os.environ)).at(selection.observations[0].created_at_epoch)
+    parts = [
+        _count(context.observations, "observation"),
+        f"from {_count(len(checkouts), 'worktree')}",
+    ]
+    line = f"claude-mem: {' '.join(parts)}, newest {moment.day} {moment.time}".rstrip()
+    if context.left_out:
+        line += f", {context.left_out} older left out"
+    return f"{line}. To see them: claudemem-daemon context"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,139 @@
+"""The file in the state folder in which marks outlive the daemon: one JSON array a line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from claudemem_daemon.server.hooks.model import Mark, Marks, SessionKey
+from claudemem_daemon.server.hooks.sessions import Sessions
+
+NAME: Final = "sessions.json"
+MAX_BYTES: Final = 1 << 20
+MAX_STORES: Final = 64
+"""Stores of one session that are written down."""
+
+
+class SessionFile:
+    """Writes what sessions were told, in a worker, one write at a time."""
+
+    def __init__(
+        self,
+        folder: str,
+        sessions: Sessions,
+        submit: Callable[[Callable[[], None]], asyncio.Future[None]],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._sessions = sessions
+        self._submit = submit
+        self._failed = failed
+        self._writing = False
+        self._dirty = False
+        sessions.restore(read_sessions(folder))
+        sessions.changed = self.changed
+
+    def changed(self) -> None:
+        self._dirty = True
+        if not self._writing:
+            self._writing, self._dirty = True, False
+            known = self._sessions.marks()
+            writing = self._submit(lambda: write_sessions(self._folder, known))
+            writing.add_done_callback(self._written)
+
+    def flush(self) -> None:
+        """At the end of the daemon."""
+        with suppress(OSError):
+            write_sessions(self._folder, self._sessions.marks())
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        self._writing = False
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            self._failed(f"what sessions were told is not saved: {error}")
+        elif self._dirty:
+            self.changed()
+
+
+def read_sessions(folder: str) -> list[tuple[SessionKey, Marks]]:
+    """What an earlier daemon wrote. A file that is not ours, or no regular file, or too large, is
+    put aside; lines that say nothing are left out. Never raises, never blocks."""
+    path = os.path.join(folder, NAME)
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return []
+    except OSError:
+        _put_aside(path)
+        return []
+    try:
+        seen = os.fstat(file)
+        ours = stat.S_ISREG(seen.st_mode) and seen.st_uid == os.getuid()
+        data = os.read(file, MAX_BYTES + 1) if ours else None
+    except OSError:
+        data = None
+    finally:
+        os.close(file)
+    if data is None or len(data) > MAX_BYTES:
+        _put_aside(path)
+        return []
+    lines = data.decode("utf-8", "replace").splitlines()
+    return [known for line in lines if (known := _read_line(line)) is not None]
+
+
+def write_sessions(folder: str, known: Iterable[tuple[SessionKey, Marks]]) -> None:
+    """Replace the file. Raises OSError."""
+    lines: list[bytes] = []
+    left = MAX_BYTES
+    # The newest are at the end: those stay where not all fit.
+    for line in map(_line, reversed(list(known))):
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    fresh = os.path.join(folder, f".{NAME}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
+    try:
+        with open(os.open(fresh, flags, 0o600), "wb", buffering=0) as file:
+            file.write(b"".join(reversed(lines)))
+        os.replace(fresh, os.path.join(folder, NAME))
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def _line(known: tuple[SessionKey, Marks]) -> bytes:
+    key, marks = known
+    stores = {
+        path: [mark.highest, *(mark.file or ())] for path, mark in list(marks.items())[:MAX_STORES]
+    }
+    return json.dumps([*key, stores], separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _read_line(line: str) -> tuple[SessionKey, Marks] | None:
+    try:
+        caller, session, agent, stores = json.loads(line)
+        marks = {path: _mark(*numbers) for path, numbers in stores.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    if not all(isinstance(one, str) for one in (caller, session, agent)):
+        return None
+    return (caller, session, agent), marks
+
+
+def _mark(highest: Any, *file: Any) -> Mark:
+    if type(highest) is not int or not all(isinstance(one, int | str) for one in file):
+        raise ValueError("no mark")
+    return Mark(highest, file or None)
+
+
+def _put_aside(path: str) -> None:
+    with suppress(OSError):
+        os.replace(path, path + ".aside")
