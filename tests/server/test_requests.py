@@ -225,7 +225,7 @@ def test_a_row_has_the_published_fields(daemon: Daemon, store: str) -> None:
     assert set(row) == {
         "id", "project", "store", "type", "title", "subtitle", "narrative", "facts", "concepts",
         "files_read", "files_modified", "created_at", "created_at_epoch", "discovery_tokens",
-        "memory_session_id", "platform_source",
+        "memory_session_id", "platform_source", "ref",
     }  # fmt: skip
     assert row["title"] == "Grüße 🌍"
     assert row["store"] == store
