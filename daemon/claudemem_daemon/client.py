@@ -50,6 +50,10 @@ class Client:
         )
         return self._ask("GET", route + (f"?{query}" if query else ""), None)
 
+    def get_json(self, route: str, parameters: Mapping[str, str] | None = None) -> Any:
+        """`get`, for an answer in JSON."""
+        return json.loads(self.get(route, parameters))
+
     def post(self, route: str, body: object = None) -> Any:
         """The answer's JSON. Raises as `get` does."""
         return json.loads(self._ask("POST", route, json.dumps(body).encode()))

@@ -23,6 +23,7 @@ from claudemem_daemon.dependencies import file_state
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from tests.cases.world import World
+from tests.cli.running import ours
 from tests.support.daemon import Daemon, clean_environ, command, eventually
 from tests.support.stores import add_observation, make_store
 
@@ -41,20 +42,6 @@ def world(tmp_path: Path) -> Iterator[World]:
         made.row("app/app-a", title="of a")
         made.row("app/app-gone", title="of a removed one")
         yield made
-
-
-def ours(
-    world: World, *arguments: str, cwd: Path | None = None, **env: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command(), *arguments],
-        env=clean_environ(world.home, **env),
-        cwd=cwd or world.root / "app",
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
 
 
 def test_every_command_has_help_and_the_help_answers_at_once(world: World) -> None:

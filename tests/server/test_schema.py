@@ -20,7 +20,7 @@ from claudemem_daemon.server.schema import (
     parse_body,
     parse_query,
 )
-from claudemem_daemon.server.shapes import as_json
+from claudemem_daemon.shapes import as_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

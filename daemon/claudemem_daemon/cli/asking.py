@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -25,7 +24,7 @@ from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.shapes import as_json, explain_shape, query_shape
+from claudemem_daemon.shapes import as_json, explain_shape, query_shape
 
 T = TypeVar("T")
 
@@ -80,17 +79,13 @@ def query_command(as_shape: bool, **asked: Any) -> None:
     if as_shape:
         click.echo(as_json(shape))
         return
-    rows = [
-        [str(row["id"]), _when(row), plain(row["type"], 20), plain(row["project"], 40),
-         plain(row["title"], 100)]
-        for row in shape["observations"]
-    ]  # fmt: skip
-    for line in table([["ID", "WHEN", "TYPE", "PROJECT", "TITLE"], *rows]) if rows else []:
-        click.echo(line)
-    if not rows:
-        click.echo("no observations; `claudemem-daemon explain` says why")
-    for warning in shape["warnings"]:
-        click.echo(f"! {plain(warning['message'], 400)}", err=True)
+    from claudemem_daemon.cli import screen
+
+    if shape["observations"]:
+        screen.print_observations(shape["observations"])
+    else:
+        screen.say("no observations; `claudemem-daemon explain` says why")
+    screen.warn(shape["warnings"])
 
 
 @click.command("explain")
@@ -179,14 +174,6 @@ def _body(question: Question) -> dict[str, Any]:
         "concepts": question.concepts,
         "env": dict(question.env),
     }
-
-
-def _when(row: dict[str, Any]) -> str:
-    epoch = row["created_at_epoch"]
-    try:
-        return f"{datetime.fromtimestamp(epoch / 1000).astimezone():%Y-%m-%d %H:%M}"
-    except (TypeError, ValueError, OverflowError, OSError):
-        return "undated"
 
 
 def _explained(shape: dict[str, Any]) -> list[str]:

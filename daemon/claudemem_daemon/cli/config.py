@@ -15,7 +15,7 @@ from claudemem_daemon.cli.options import (
     table,
 )
 from claudemem_daemon.diagnostics import held
-from claudemem_daemon.server.shapes import as_json
+from claudemem_daemon.shapes import as_json
 
 
 @click.command("config")

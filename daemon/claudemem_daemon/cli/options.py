@@ -22,24 +22,46 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--concepts", metavar="LIST", help="Concepts with commas; a row needs one of them."
         ),
         click.option("--types", metavar="LIST", help="Allowed types, with commas."),
-        click.option(
-            "--limit",
-            type=click.IntRange(min=0),
-            metavar="NUMBER",
-            help="How many observations at most.",
-        ),
-        click.option(
-            "--scope",
-            type=click.Choice(["all", "parent", "self"]),
-            help="Every worktree's rows, the main checkout's and this one's, or this one's alone.",
-        ),
-        click.option(
-            "--projects", metavar="LIST", help="Project keys with commas, instead of a folder."
-        ),
-        cwd_option,
+        limit_option,
+        scope_option,
+        place_options,
     ):
         command = option(command)
     return command
+
+
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--cwd, --projects."""
+    option = click.option(
+        "--projects", metavar="LIST", help="Project keys with commas, instead of a folder."
+    )
+    return cwd_option(option(command))
+
+
+def scope_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--scope",
+        type=click.Choice(["all", "parent", "self"]),
+        help="Every worktree's rows, the main checkout's and this one's, or this one's alone.",
+    )(command)
+
+
+def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--limit", type=click.IntRange(min=0), metavar="NUMBER", help="How many rows at most."
+    )(command)
+
+
+def since_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--since", metavar="TIME", help="Only what is newer: 2d, 12h, 30m, 1w or 2026-01-31."
+    )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--json", "as_shape", is_flag=True, help="The whole answer as JSON.")(
+        command
+    )
 
 
 def cwd_option(command: Callable[..., Any]) -> Callable[..., Any]:

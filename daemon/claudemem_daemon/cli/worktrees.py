@@ -11,12 +11,12 @@ import click
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import cwd_option, make_question, path_text, plain, table
 from claudemem_daemon.diagnostics.age import age
-from claudemem_daemon.diagnostics.census import Census, take_census
+from claudemem_daemon.diagnostics.row_counts import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
 from claudemem_daemon.repository.layout import around
 from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.worktrees import details
-from claudemem_daemon.server.shapes import as_json, warning_shapes
+from claudemem_daemon.shapes import as_json, warning_shapes
 
 NO_PATH: Final = {"removed": "(gone)", "unknown": "(unknown)"}
 """In place of a path, by state."""
@@ -40,16 +40,16 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
     with open_pipeline(os.environ) as pipeline:
         resolved = pipeline.resolved(question)
         repository = pipeline.repositories.resolve(question.cwd)
-        census = take_census(resolved, pipeline.pool)
-    lines = _lines(repository, census)
+        counts = count_rows(resolved, pipeline.pool)
+    lines = _lines(repository, counts)
     if as_shape:
-        click.echo(as_json(_shape(repository.resolved_by, lines, census, resolved.warnings)))
+        click.echo(as_json(_shape(repository.resolved_by, lines, counts, resolved.warnings)))
         return
     click.echo(plain(repository.resolved_by, 400))
     rows = [["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]]
     for line in lines:
-        newest = [n for key in line.keys if (n := census.newest(key)) is not None]
-        stores = {s for key in line.keys for s in census.stores(key)}
+        newest = [n for key in line.keys if (n := counts.newest(key)) is not None]
+        stores = {s for key in line.keys for s in counts.stores(key)}
         rows.append(
             [
                 path_text(line.path) if line.path else NO_PATH.get(line.state, "-"),
@@ -57,65 +57,65 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
                 line.state,
                 ", ".join(plain(key, 60) for key in line.keys) or "-",
                 str(len(stores)),
-                str(sum(census.rows(key) for key in line.keys)),
+                str(sum(counts.rows(key) for key in line.keys)),
                 age(max(newest)) if newest else "-",
             ]
         )
     for text in table(rows):
         click.echo(text)
-    for key, reason in census.left_out.items():
+    for key, reason in counts.left_out.items():
         click.echo(f"  key {plain(key, 60)} {plain(reason, 300)}")
-    for number, store in enumerate(census.store_paths, 1):
+    for number, store in enumerate(counts.store_paths, 1):
         click.echo(f"store {number}: {path_text(store)}")
-    for warning in (*resolved.warnings, *census.warnings):
+    for warning in (*resolved.warnings, *counts.warnings):
         click.echo(f"! {plain(warning.message, 400)}", err=True)
 
 
-def _lines(repository: Repository, census: Census) -> list[_Line]:
+def _lines(repository: Repository, counts: RowCounts) -> list[_Line]:
     """The checkouts of the repository and of those around it, then the keys that have no place."""
     lines: list[_Line] = []
     outer: Repository | None = repository
     while outer is not None:
         one = details(outer)
-        found = [_line(tree, "main" if tree.main else "worktree", census) for tree in one.checkouts]
+        found = [_line(tree, "main" if tree.main else "worktree", counts) for tree in one.checkouts]
         if one.main is None:
-            found.insert(0, _without_checkout(one, census))
+            found.insert(0, _without_checkout(one, counts))
         # Of a superproject nobody asked for, as in the scope `self`, nothing is read.
         lines += found if outer is repository else [line for line in found if line.keys]
         outer = one.superproject
     shown = {key for line in lines for key in line.keys}
     lines += [
         _Line(None, "-", one.role, one.role, (key,))
-        for key, one in census.keys.items()
+        for key, one in counts.keys.items()
         if key not in shown
     ]
     return lines
 
 
-def _without_checkout(repository: Repository, census: Census) -> _Line:
+def _without_checkout(repository: Repository, counts: RowCounts) -> _Line:
     """What has no main checkout, or none that is known."""
     names = [as_key(one) for one in (repository.name, *repository.fallback_names)]
     if repository.common_dir is None:
         state = repository.kind if os.path.isdir(repository.cwd) else "missing"
-        return _Line(repository.cwd, "-", state, "main", _known(names, census))
-    keys = tuple(key for key in _known(names, census) if census.keys[key].path is None)
+        return _Line(repository.cwd, "-", state, "main", _known(names, counts))
+    keys = tuple(key for key in _known(names, counts) if counts.keys[key].path is None)
     if repository.kind not in ("bare", "dot_bare"):
         return _Line(None, "-", "unknown", "main", keys)
     return _Line(around(repository.common_dir, repository.kind), "-", "bare", "main", keys)
 
 
-def _known(names: list[str], census: Census) -> tuple[str, ...]:
-    return tuple(name for name in dict.fromkeys(names) if name in census.keys)
+def _known(names: list[str], counts: RowCounts) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(names) if name in counts.keys)
 
 
-def _line(one: Worktree, role: str, census: Census) -> _Line:
+def _line(one: Worktree, role: str, counts: RowCounts) -> _Line:
     branch = one.branch or (f"({(one.head or '')[:9]})" if one.detached else "-")
     state = one.state if one.locked is None else f"{one.state}, locked"
-    keys = tuple(key for key, known in census.keys.items() if known.path == one.path)
+    keys = tuple(key for key, known in counts.keys.items() if known.path == one.path)
     return _Line(one.path, branch, state, role, keys)
 
 
-def _shape(how: str, lines: list[_Line], census: Census, warnings: Any) -> dict[str, Any]:
+def _shape(how: str, lines: list[_Line], counts: RowCounts, warnings: Any) -> dict[str, Any]:
     return {
         "resolved_by": how,
         "worktrees": [
@@ -127,17 +127,17 @@ def _shape(how: str, lines: list[_Line], census: Census, warnings: Any) -> dict[
                 "keys": [
                     {
                         "key": key,
-                        "rule": census.keys[key].rule,
-                        "stores": census.stores(key),
-                        "rows": census.rows(key),
-                        "newest": census.newest(key),
+                        "rule": counts.keys[key].rule,
+                        "stores": counts.stores(key),
+                        "rows": counts.rows(key),
+                        "newest": counts.newest(key),
                     }
                     for key in line.keys
-                    if key in census.keys
+                    if key in counts.keys
                 ],
             }
             for line in lines
         ],
-        "left_out": dict(census.left_out),
-        "warnings": warning_shapes((*warnings, *census.warnings)),
+        "left_out": dict(counts.left_out),
+        "warnings": warning_shapes((*warnings, *counts.warnings)),
     }

@@ -20,7 +20,7 @@ from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.diagnostics.problems import settings_fix
-from claudemem_daemon.diagnostics.related import related_keys
+from claudemem_daemon.diagnostics.projects import resembling
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hook import home_dir, private_dir, state_dir
 from claudemem_daemon.hookfiles.files import installed
@@ -28,11 +28,11 @@ from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.hookfiles.twice import double_injection
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question, caller_environment
-from claudemem_daemon.server.shapes import query_shape
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.settings.keys import suggest
 from claudemem_daemon.settings.sources import read_values
+from claudemem_daemon.shapes import query_shape
 from claudemem_daemon.stores.locate import quoted
 
 Verdict = Literal["ok", "warning", "failed"]
@@ -241,14 +241,12 @@ def _related(told: _Told) -> Iterator[Check]:
     if damaged or not told.rows["projects"]:
         return
     resolved = told.pipeline.resolved(told.question)
-    for key, rows in related_keys(resolved, told.pipeline.pool).items():
-        setting = json.dumps({resolved.keys.name.partition("/")[0]: [key]})
+    for one in resembling(resolved, told.pipeline.pool, Deadline.after(3)):
         yield Check(
             "related keys",
             "warning",
-            f"key {key!r} is not matched, but {rows} of its newest rows have files here: was this"
-            " folder renamed?",
-            f"CLAUDE_MEM_DAEMON_ALIASES = {setting}",
+            f"key {one.key!r} is not matched, but looks like this repository's: {one.why}",
+            f"put {one.alias} into {resolved.settings.settings_path}",
         )
 
 

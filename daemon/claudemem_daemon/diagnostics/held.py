@@ -12,7 +12,7 @@ from typing import Any
 from claudemem_daemon.client import Client
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.shapes import settings_shape, warning_shapes
+from claudemem_daemon.shapes import settings_shape, warning_shapes
 
 OF_SETTINGS = ("setting", "mode_", "observer_")
 """How the codes of warnings begin that are about settings and what lies beside them."""

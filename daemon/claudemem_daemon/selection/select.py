@@ -225,7 +225,7 @@ def _cut_off(
 
 
 def _observation(one: Chosen[Source], decoded: Derived[Row, Observation]) -> Observation:
-    key = _key_of(one)
+    key = key_of(one)
     known = decoded.get(one.row)
     ref = one.origin.ref
     if known is not None and known.key == key and known.letter == ref.letter:
@@ -233,7 +233,7 @@ def _observation(one: Chosen[Source], decoded: Derived[Row, Observation]) -> Obs
     return decoded.put(one.row, decode.observation(one.row, ref, key))
 
 
-def _key_of(one: Chosen[Source]) -> str:
+def key_of(one: Chosen[Source]) -> str:
     """The key that admitted a row: its own project's, or the one it was merged into."""
     admitted = one.origin.admitted
     if one.row.project in admitted.projects:

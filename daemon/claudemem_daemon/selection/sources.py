@@ -153,7 +153,7 @@ class Sources:
         try:
             yield from flow.candidates()
         except StoreError as error:
-            self._stopped(source, error)
+            self.stopped(source, error)
 
     def read(self, source: Source, table: Table, chosen: list[Candidate]) -> dict[int, Row]:
         """The rows themselves; without those that could not be read any more."""
@@ -162,7 +162,7 @@ class Sources:
             for row in source.reader.rows(table, chosen):
                 found[row.id] = row
         except StoreError as error:
-            self._stopped(source, error)
+            self.stopped(source, error)
         return found
 
     def reports(self, located: Located) -> tuple[StoreReport, ...]:
@@ -198,7 +198,7 @@ class Sources:
     def complete(self) -> bool:
         return not self.failures and not self.unfinished
 
-    def _stopped(self, source: Source, error: StoreError) -> None:
+    def stopped(self, source: Source, error: StoreError) -> None:
         if error.reason == "slow":
             self.unfinished = True
         else:

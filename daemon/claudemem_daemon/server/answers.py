@@ -17,8 +17,8 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import DeadlineExceeded
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.shapes import as_json, query_shape
 from claudemem_daemon.server.workers import Workers
+from claudemem_daemon.shapes import as_json, query_shape
 
 Kind = Literal["context", "query"]
 Key = tuple[object, ...]

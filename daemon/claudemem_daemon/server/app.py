@@ -22,9 +22,9 @@ from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.schema import QUESTION_HEADERS, parse_query
-from claudemem_daemon.server.shapes import as_json, error_shape
 from claudemem_daemon.server.state import DaemonState
 from claudemem_daemon.server.workers import Workers
+from claudemem_daemon.shapes import as_json, error_shape
 
 INJECT: Final = "/api/context/inject"
 HOOKS: Final = "/v1/hooks/"
@@ -32,7 +32,17 @@ TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 MOST_ASKED: Final = 512
 ROUTES: Final = frozenset(
-    ("/healthz", INJECT, "/v1/query", "/v1/explain", "/v1/status", "/v1/reload")
+    (
+        "/healthz",
+        INJECT,
+        "/v1/query",
+        "/v1/explain",
+        "/v1/observations",
+        "/v1/search",
+        "/v1/projects",
+        "/v1/status",
+        "/v1/reload",
+    )
 )
 
 

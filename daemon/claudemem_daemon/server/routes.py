@@ -17,14 +17,15 @@ from starlette.routing import Route
 
 from claudemem_daemon import PROTOCOL, __version__
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.status import build_status
 from claudemem_daemon.errors import ClaudememError, DeadlineExceeded
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import PIPELINE_SHARE, key_of
 from claudemem_daemon.server.app import INJECT, JSON, TEXT, Asked, Door, Parts, Refusals
 from claudemem_daemon.server.hooks.handler import HookHandler, read_client
+from claudemem_daemon.server.lookups import Lookups
 from claudemem_daemon.server.schema import header_environment, parse_body
-from claudemem_daemon.server.shapes import as_json, explain_shape, warning_shapes
+from claudemem_daemon.server.status import build_status
+from claudemem_daemon.shapes import as_json, explain_shape, warning_shapes
 
 T = TypeVar("T")
 
@@ -57,6 +58,7 @@ class Routes:
             Route("/v1/query", self.query, methods=["POST"]),
             Route("/v1/explain", self.explain, methods=["POST"]),
             Route("/v1/hooks/{platform}", self.hook, methods=["POST"]),
+            *Lookups(self._parts, self._within).table(),
             Route("/v1/status", self.status, methods=["GET"]),
             Route("/v1/reload", self.reload, methods=["POST"]),
         ]

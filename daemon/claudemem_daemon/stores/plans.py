@@ -176,6 +176,10 @@ class Plans:
         else:
             yield from self._all(table, wanted)
 
+    def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> Iterator[Candidate]:
+        """Those of `ids` that match, in order."""
+        return _in_order(self._ask(sql.matching(self._schema, table, wanted, ids)))
+
     def _all(self, table: Table, wanted: Wanted) -> Iterator[Candidate]:
         statements = sql.all_rows(self._schema, table, wanted)
         yield from _in_order(row for one in statements for row in self._ask(one))

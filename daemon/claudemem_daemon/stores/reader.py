@@ -142,6 +142,14 @@ class SqliteReader:
             while rows := list(islice(flow, page)):
                 yield rows
 
+    def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
+        """Those of `ids` that match, in the order of the answer."""
+        return list(self._plans.among(table, wanted, ids))
+
+    def run(self, statement: Statement) -> Iterator[Cells]:
+        """The rows of any other statement."""
+        return self._flow(statement)
+
     def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
         """The rows themselves, by id."""
         return {row.id: row for row in self.rows(table, chosen)}

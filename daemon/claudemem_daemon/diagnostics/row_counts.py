@@ -27,7 +27,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class RowCounts:
     """keys: every key that was asked for or found, in the order of asking. left_out: keys that a
     store does not get asked for, and why."""
 
@@ -48,7 +48,7 @@ class Census:
         return tuple(one.store for one in self.counts.get(key, ()))
 
 
-def take_census(resolved: ResolvedQuestion, pool: StorePool) -> Census:
+def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
     """Count inside a few seconds; a store that cannot be read is a warning."""
     deadline = Deadline.after(COUNTING_SECONDS)
     keys = {one.key: one for one in reversed(resolved.keys.keys) if one.match == "exact"}
@@ -68,12 +68,12 @@ def take_census(resolved: ResolvedQuestion, pool: StorePool) -> Census:
                         (name,) if name in admitted.projects else (),
                         (name,) if name in admitted.merged else (),
                     )
-                    counts.setdefault(name, []).append(_count(ref.path, reader, wanted))
+                    counts.setdefault(name, []).append(count_key(ref.path, reader, wanted))
         except StoreError as error:
             warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
     for name in left_out:
         keys.pop(name, None)
-    return Census(
+    return RowCounts(
         keys=keys,
         counts={name: tuple(found) for name, found in counts.items()},
         left_out=left_out,
@@ -84,6 +84,7 @@ def take_census(resolved: ResolvedQuestion, pool: StorePool) -> Census:
     )
 
 
-def _count(path: str, reader: StoreReader, wanted: Wanted) -> Counted:
+def count_key(path: str, reader: StoreReader, wanted: Wanted) -> Counted:
+    """Rows of one key in one store, and the time of the newest."""
     newest = next(reader.candidates("observations", wanted, 1), [])
     return Counted(path, reader.how_many(wanted), newest[0].epoch if newest else None)

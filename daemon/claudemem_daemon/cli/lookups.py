@@ -1,0 +1,182 @@
+"""`show`, `search`, `projects`: rows by their ids or their words, and the keys there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from claudemem_daemon import lookup
+from claudemem_daemon.cli.asking import ask
+from claudemem_daemon.cli.options import (
+    json_option,
+    limit_option,
+    make_question,
+    place_options,
+    plain,
+    scope_option,
+    since_option,
+)
+from claudemem_daemon.question import Question
+from claudemem_daemon.shapes import as_json
+
+
+@click.command("show")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@place_options
+@json_option
+def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
+    """Rows in full, by the ids that context, query and search print: 12, b7, S3.
+
+    From every store of the repository, whatever worktree wrote them. Exits 1 where an id is none
+    of this repository's.
+    """
+    question = make_question(**where)
+    refs = lookup.parse_refs(ids)
+    parameters = {**_parameters(question), "ids": ",".join(ref.text for ref in refs)}
+    shape = ask(
+        question,
+        lambda client: client.get_json("/v1/observations", parameters),
+        lambda pipeline, until: lookup.shown(pipeline, question, refs, until),
+    )
+    if as_shape:
+        click.echo(as_json(shape))
+    else:
+        _print_rows(shape)
+    return 1 if shape["missing"] else 0
+
+
+@click.command("search")
+@click.argument("words", nargs=-1, required=True, metavar="WORDS...")
+@place_options
+@scope_option
+@limit_option
+@since_option
+@json_option
+def search_command(words: tuple[str, ...], since: str | None, as_shape: bool, **asked: Any) -> None:
+    """This repository's rows that hold every one of these words, newest first.
+
+    By the stores' own full-text index where there is one, which finds the beginnings of words;
+    else by comparing the rows. 20 rows, unless --limit says otherwise.
+    """
+    question = make_question(**asked)
+    text, newer = " ".join(words), lookup.parse_since(since)
+    parameters = {**_parameters(question), "q": text, **({"since": since} if since else {})}
+    shape = ask(
+        question,
+        lambda client: client.get_json("/v1/search", parameters),
+        lambda pipeline, until: lookup.searched(pipeline, question, text, newer, until),
+    )
+    if as_shape:
+        click.echo(as_json(shape))
+        return
+    from claudemem_daemon.cli import screen
+
+    rows = shape["observations"]
+    if rows:
+        screen.print_observations(rows)
+    count = screen.counted(len(rows), "row") if rows else "no row of this repository"
+    verb = "holds" if len(rows) <= 1 else "hold"
+    screen.say(f"{count} {verb} {plain(text, 100)!r} (by {shape['how']})", "dim", errors=True)
+    screen.warn(shape["warnings"])
+
+
+@click.command("projects")
+@place_options
+@limit_option
+@since_option
+@json_option
+def projects_command(since: str | None, as_shape: bool, **asked: Any) -> None:
+    """The project keys of the stores here, with rows and newest.
+
+    First this repository's own (*), then those that look like it (?), with the setting that makes
+    them its own.
+    """
+    question = make_question(**asked)
+    newer = lookup.parse_since(since)
+    parameters = {**_parameters(question), **({"since": since} if since else {})}
+    shape = ask(
+        question,
+        lambda client: client.get_json("/v1/projects", parameters),
+        lambda pipeline, until: lookup.projects(pipeline, question, newer, until),
+    )
+    if as_shape:
+        click.echo(as_json(shape))
+        return
+    from claudemem_daemon.cli import screen
+    from claudemem_daemon.diagnostics.age import age
+
+    found = shape["projects"]
+    stores = list(dict.fromkeys(one["store"] for one in found))
+    rows = [
+        [
+            "*" if one["ours"] else "?" if one["resembles"] else "",
+            plain(one["key"], 200),
+            f"{one['rows']:,}",
+            age(one["newest"]) if one["newest"] is not None else "-",
+            str(stores.index(one["store"]) + 1),
+        ]
+        for one in found
+    ]
+    out = screen.screen()
+    if rows:
+        screen.show(out, screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"], rows))
+    for number, store in enumerate(stores, 1):
+        screen.say(f"store {number}: {screen.home(store)}", "dim")
+    for one in found:
+        if one["resembles"]:
+            screen.say(
+                f"? {plain(one['key'], 200)} looks like {plain(one['resembles'], 200)}:"
+                f" {plain(one['why'], 300)}. To make its rows this repository's, put this into"
+                f" settings.json: {plain(one['alias'], 2000)}",
+                "yellow",
+            )
+    if not rows:
+        screen.say("no project key in the stores here; `claudemem-daemon explain` says why")
+    screen.warn(shape["warnings"])
+
+
+def _parameters(question: Question) -> dict[str, str]:
+    given = {
+        "cwd": question.cwd,
+        "projects": ",".join(question.projects) or None,
+        "scope": question.scope,
+        "limit": None if question.limit is None else str(question.limit),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _print_rows(shape: dict[str, Any]) -> None:
+    from claudemem_daemon.cli import screen
+
+    for row in (*shape["observations"], *shape["summaries"]):
+        session = "request" in row
+        title = "session summary" if session else plain(row["title"], 1000)
+        screen.say(f"{row['ref']}  {title or '(untitled)'}", "bold")
+        facts = [screen.when(row), plain(row["project"], 200)]
+        if not session:
+            facts += [plain(row["type"], 40), ", ".join(plain(c, 60) for c in row["concepts"])]
+        screen.say("    " + " | ".join(fact for fact in facts if fact), "dim")
+        for line in _texts(row):
+            screen.say(f"    {line}")
+        screen.say(f"    store: {screen.home(row['store'])}", "dim")
+        screen.say("")
+    for one in shape["missing"]:
+        hint = f"`claudemem-daemon explain {one}` says why"
+        screen.say(f"! {one}: no row of this repository has this id; {hint}", "yellow", errors=True)
+    screen.warn(shape["warnings"])
+
+
+def _texts(row: dict[str, Any]) -> Iterator[str]:
+    """Every text of the row whole, each in a line: they are a stranger's."""
+    whole = 1 << 30
+    for name in ("subtitle", "narrative", "request", "investigated", "learned", "completed",
+                 "next_steps", "notes"):  # fmt: skip
+        if row.get(name):
+            yield f"{name.replace('_', ' ')}: {plain(row[name], whole)}"
+    for fact in row.get("facts", ()):
+        yield f"- {plain(fact, whole)}"
+    for name in ("files_read", "files_modified"):
+        if row.get(name):
+            yield f"{name.replace('_', ' ')}: {', '.join(plain(f, whole) for f in row[name])}"

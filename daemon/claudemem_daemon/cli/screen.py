@@ -1,0 +1,103 @@
+"""What people read, in their terminal or through a pipe. Imports rich: only for commands that print
+for people, and never before they know that they do.
+
+A terminal gets colours and tables that fit it. A pipe gets every text whole, without colours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from claudemem_daemon.cli.options import colours, path_text, plain
+
+PIPE_WIDTH: Final = 100_000
+"""Columns where no terminal limits a line."""
+FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM", "")
+"""Columns that may be folded; all others keep their words in one line."""
+
+
+def screen(*, errors: bool = False) -> Console:
+    """Standard output (or standard error) for people."""
+    stream = sys.stderr if errors else sys.stdout
+    terminal = stream.isatty()
+    return Console(
+        file=stream,
+        width=None if terminal else PIPE_WIDTH,
+        force_terminal=terminal,
+        no_color=not colours(),
+        color_system="auto" if colours() else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=not terminal,
+    )
+
+
+def say(text: str, style: str = "", *, errors: bool = False) -> None:
+    """One line of ours; a terminal wraps it at blanks."""
+    out = screen(errors=errors)
+    show(out, Text(text, style=style))
+
+
+def show(out: Console, what: RenderableType) -> None:
+    """Print without the blanks at the ends of lines that fill a table up."""
+    with out.capture() as captured:
+        out.print(what)
+    lines = captured.get().splitlines()
+    out.file.write("".join(f"{line.rstrip()}\n" for line in lines))
+
+
+def warn(warnings: Iterable[dict[str, str]]) -> None:
+    """What goes with an answer, on standard error."""
+    for warning in warnings:
+        say(f"! {plain(warning['message'], 400)}", "yellow", errors=True)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """Columns below their names; long texts fold where the terminal is narrow."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in head:
+        free = name in FREE
+        made.add_column(name, no_wrap=not free, overflow="fold", ratio=None)
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return made
+
+
+def home(path: str) -> str:
+    """A path as a person reads it: `~` for the home folder, odd bytes escaped."""
+    folder = os.environ.get("HOME", "").rstrip("/")
+    short = f"~{path[len(folder) :]}" if folder and path.startswith(folder + "/") else path
+    return path_text(short)
+
+
+def counted(count: int, word: str, words: str | None = None) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count:,} {word if count == 1 else words or word + 's'}"
+
+
+def print_observations(rows: list[dict[str, Any]]) -> None:
+    """A line a row, as `query` and `search` have them."""
+    cells = [
+        [row["ref"], when(row), plain(row["type"], 20), plain(row["project"], 200),
+         plain(row["title"] or row["subtitle"] or row["narrative"], 300)]
+        for row in rows
+    ]  # fmt: skip
+    head = ["ID", "WHEN", "TYPE", "PROJECT", "TITLE"]
+    show(screen(), table(head, cells))
+
+
+def when(row: dict[str, Any]) -> str:
+    epoch = row["created_at_epoch"]
+    try:
+        return f"{datetime.fromtimestamp(epoch / 1000).astimezone():%Y-%m-%d %H:%M}"
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "undated"

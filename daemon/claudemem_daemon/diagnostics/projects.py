@@ -1,0 +1,185 @@
+"""The project keys of the stores at hand: whose they are, and which only look like ours.
+
+A repository whose folder was renamed, or written in other letters, has its rows under a key that no
+rule matches. Such a key is told by its name, or by the files of its rows: they are in our checkouts
+now, and gone from where they were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.diagnostics.row_counts import count_key
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.pipeline import ResolvedQuestion
+from claudemem_daemon.selection.admission import Admitted, admit
+from claudemem_daemon.selection.select import Ownership
+from claudemem_daemon.settings.exclusion import excluded
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.reader import StoreReader
+from claudemem_daemon.stores.rows import Row, text_list
+from claudemem_daemon.stores.sql import Wanted
+from claudemem_daemon.warning import AnswerWarning
+
+ALIASES: Final = "CLAUDE_MEM_DAEMON_ALIASES"
+NEWEST: Final = 20
+"""Rows of a key whose files are compared."""
+MAX_COMPARED: Final = 200
+"""Keys whose files are compared, per store."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreProject:
+    """One project key of one store. newest is in milliseconds. ours: it is a key of this
+    repository. resembles: the key of ours that it looks like, `why` in a few words, and `alias` is
+    the line of settings.json that makes it ours."""
+
+    key: str
+    store: str
+    rows: int
+    newest: int | None
+    ours: bool
+    resembles: str | None = None
+    why: str | None = None
+    alias: str | None = None
+
+
+def list_projects(
+    resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
+) -> tuple[tuple[StoreProject, ...], tuple[AnswerWarning, ...]]:
+    """Every key of every store of the question but those of excluded projects: ours first, then
+    those that look like ours, each the newest first. Of an excluded project nothing is read."""
+    found: list[StoreProject] = []
+    warnings: list[AnswerWarning] = []
+    likeness = _Likeness(resolved)
+    for ref in resolved.located.stores if resolved.keys.keys else ():
+        try:
+            with pool.reading(ref, deadline) as reader:
+                found += _of_store(ref.path, reader, resolved, likeness)
+        except StoreError as error:
+            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
+    found.sort(key=lambda one: (not one.ours, one.resembles is None, -(one.newest or 0), one.key))
+    return tuple(found), tuple(warnings)
+
+
+def resembling(
+    resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
+) -> tuple[StoreProject, ...]:
+    """The keys that only look like ours."""
+    return tuple(one for one in list_projects(resolved, pool, deadline)[0] if one.resembles)
+
+
+def _of_store(
+    path: str, reader: StoreReader, resolved: ResolvedQuestion, likeness: _Likeness
+) -> Iterator[StoreProject]:
+    names, merged = reader.projects(), reader.merged()
+    admitted = admit(resolved.keys, names, merged)
+    patterns = resolved.settings.excluded_projects
+    away = {*resolved.keys.excluded, *admitted.left_out}
+    compared = 0
+    for name in dict.fromkeys((*names, *merged)):
+        ours = name in admitted.projects or name in admitted.merged
+        if not ours and (name in resolved.keys.excluded or excluded(name, patterns)):
+            continue
+        counted = count_key(path, reader, _wanted(name, admitted, ours=ours))
+        project = StoreProject(name, path, counted.rows, counted.newest, ours)
+        if not ours and name not in away and compared < MAX_COMPARED:
+            compared += 1
+            project = likeness.compared(project, reader)
+        yield project
+
+
+def _wanted(name: str, admitted: Admitted, *, ours: bool) -> Wanted:
+    if not ours:
+        return Wanted((name,), (name,))
+    return Wanted(
+        (name,) if name in admitted.projects else (), (name,) if name in admitted.merged else ()
+    )
+
+
+class _Likeness:
+    """Compares keys with those of one repository."""
+
+    def __init__(self, resolved: ResolvedQuestion) -> None:
+        self._resolved = resolved
+        self._checkouts = [path.rstrip("/") for path in resolved.keys.checkouts]
+        self._ownership = Ownership(resolved.keys)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """What our own names read as -> the name."""
+        heads = [
+            one.key.partition("/")[0]
+            for one in self._resolved.keys.keys
+            if one.match == "exact" and not one.bare
+        ]
+        return {_reads_as(name): name for name in heads if name}
+
+    def compared(self, project: StoreProject, reader: StoreReader) -> StoreProject:
+        """The project, with the key of ours that it looks like if there is one."""
+        ours = self._resolved.keys.name.partition("/")[0]
+        if not ours or not self._checkouts:
+            return project
+        head = project.key.partition("/")[0]
+        if head in self._names.values():
+            return project  # left out by the scope
+        similar = self._names.get(_reads_as(head))
+        rows = _newest(reader, project.key)
+        if any(self._ownership.other_repository(row) is not None for row in rows):
+            return project
+        if similar is not None:
+            why = f"{head!r} and {similar!r} differ only in letter case, form or separators"
+            return self._with_alias(project, similar, why)
+        here = sum(self._is_here(row, project.key) for row in rows)
+        if here * 2 <= len(rows):
+            return project
+        why = f"{here} of its {len(rows)} newest rows name files that are in this checkout"
+        return self._with_alias(project, ours, why)
+
+    def _with_alias(self, project: StoreProject, ours: str, why: str) -> StoreProject:
+        head = project.key.partition("/")[0]
+        known = {name: list(older) for name, older in self._resolved.settings.aliases.items()}
+        name = self._resolved.keys.name.partition("/")[0]
+        known[name] = list(dict.fromkeys((*known.get(name, ()), head)))
+        alias = f'"{ALIASES}": {json.dumps(known, ensure_ascii=False)}'
+        return replace(project, resembles=ours, why=why, alias=alias)
+
+    def _is_here(self, row: Row, key: str) -> bool:
+        """Whether a file of the row is in a checkout of ours, now or once its folder was renamed."""
+        paths = (*text_list(row.cells[7]), *text_list(row.cells[8]))
+        return any(self._has(path, key.split("/")) for path in paths[:NEWEST])
+
+    def _has(self, path: str, folders: Iterable[str]) -> bool:
+        if path.startswith("/"):
+            if any(path.startswith(checkout + "/") for checkout in self._checkouts):
+                return True
+            return any(self._moved(path, folder) for folder in folders)
+        # A name without a folder, such as README.md, is in every repository.
+        return "/" in path.strip("./") and self._exists(path)
+
+    def _moved(self, path: str, folder: str) -> bool:
+        before, found, tail = path.partition(f"/{folder}/")
+        return bool(found) and not os.path.exists(f"{before}/{folder}") and self._exists(tail)
+
+    def _exists(self, relative: str) -> bool:
+        if ".." in relative.split("/") or "\0" in relative:
+            return False
+        return any(os.path.lexists(f"{checkout}/{relative}") for checkout in self._checkouts)
+
+
+def _newest(reader: StoreReader, name: str) -> list[Row]:
+    page = next(reader.candidates("observations", Wanted((name,)), NEWEST), [])
+    return list(reader.wide("observations", page).values())
+
+
+def _reads_as(name: str) -> str:
+    """The name without what people and file systems change in one: case, form, separators."""
+    return re.sub(r"[-_. ]+", "", unicodedata.normalize("NFKC", name).casefold())

@@ -1,0 +1,238 @@
+"""Rows that were asked for themselves: by their ids, or by words in them.
+
+The repository's keys decide as they do for a context; the lists of types and concepts do not: who
+asks for a row knows what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Final
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.selection import decode
+from claudemem_daemon.selection.merge import Chosen, merge
+from claudemem_daemon.selection.model import Observation, Summary
+from claudemem_daemon.selection.select import Ownership, key_of
+from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.stores import words as word_sql
+from claudemem_daemon.stores.model import Located
+from claudemem_daemon.stores.plans import Candidate
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.stores.sql import Table
+from claudemem_daemon.warning import AnswerWarning
+
+PAGE: Final = 500
+"""Rows that are compared with the words at a time."""
+COMPARING: Final = 0.7
+"""The share of the time in which rows are compared; the rest is for reading those that match."""
+ALL: Final = Want(None, None, None, None, None)
+
+_REF: Final = re.compile(r"(S?)([a-z]*)([0-9]{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An id as answers print it: `12`, `b7` of another store, `S3` of a session."""
+
+    text: str
+    table: Table
+    letter: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Rows by their ids, in the order of asking; `missing` are the ids that no row has here."""
+
+    observations: tuple[Observation, ...]
+    summaries: tuple[Summary, ...]
+    missing: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows that hold the words, newest first; `how` is `fts5`, `like`, or both with a comma."""
+
+    observations: tuple[Observation, ...]
+    how: str
+    warnings: tuple[AnswerWarning, ...]
+
+
+def parse_ref(text: str) -> Ref | None:
+    """The row that an id names; None where it is no such id."""
+    match = _REF.fullmatch(text.strip())
+    if match is None:
+        return None
+    session, letter, number = match.groups()
+    return Ref(
+        text.strip(), "session_summaries" if session else "observations", letter, int(number)
+    )
+
+
+def show(
+    refs: Sequence[Ref], keys: ProjectKeys, located: Located, pool: StorePool, deadline: Deadline
+) -> Shown:
+    """The rows of these ids, as far as they are this repository's."""
+    observations: dict[str, Observation] = {}
+    summaries: dict[str, Summary] = {}
+    with Sources(pool, deadline) as sources:
+        if keys.keys:
+            sources.open(located, keys, {}, ALL)
+        ours = Ownership(keys)
+        for source in sources.opened:
+            for table in ("observations", "session_summaries"):
+                wanted = [r for r in refs if (r.letter, r.table) == (source.ref.letter, table)]
+                for row in _rows(sources, source, table, [one.number for one in wanted], ours):
+                    if table == "observations":
+                        chosen = Chosen(source, row)
+                        shown = decode.observation(row, source.ref, key_of(chosen))
+                        observations[shown.ref] = shown
+                    else:
+                        summary = decode.summary(row, source.ref)
+                        summaries[summary.ref] = summary
+        names = [f"{'S' if r.table != 'observations' else ''}{r.letter}{r.number}" for r in refs]
+        order = list(dict.fromkeys(names))
+        return Shown(
+            tuple(observations[one] for one in order if one in observations),
+            tuple(summaries[one] for one in order if one in summaries),
+            tuple(one for one in order if one not in observations and one not in summaries),
+            sources.warnings(),
+        )
+
+
+def _rows(
+    sources: Sources, source: Source, table: Table, numbers: list[int], ours: Ownership
+) -> Iterator[Row]:
+    """Those rows of one table that the keys admit."""
+    if not numbers or not source.reader.has(table):
+        return
+    # Whose id it is says nothing of its time, so that is read with the row.
+    chosen = source.reader.among(table, ALL.of(source, table), numbers)
+    for row in sources.read(source, table, chosen).values():
+        if ours.keep(Chosen(source, row)):
+            yield row
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is looked for; `how` and `more` are noted while stores are asked."""
+
+    words: tuple[str, ...]
+    since: int | None
+    until: Deadline
+    """When to stop comparing, so that the rows that were found can still be read."""
+    how: dict[str, None] = field(default_factory=dict)
+    more: bool = False
+    late: bool = False
+
+    def candidates(self, sources: Sources, source: Source) -> Iterator[Candidate]:
+        """Matching rows of one store, newest first."""
+        try:
+            yield from takewhile(self._new_enough, self._matching(source))
+        except StoreError as error:
+            sources.stopped(source, error)
+
+    def _new_enough(self, one: Candidate) -> bool:
+        return self.since is None or (one.epoch is not None and one.epoch >= self.since)
+
+    def _matching(self, source: Source) -> Iterator[Candidate]:
+        found = self._in_index(source)
+        if found:
+            self.how["fts5"] = None
+            yield from source.reader.among("observations", ALL.of(source), found)
+            return
+        # An index splits text into words of its own, and knows nothing of what was written
+        # without its triggers: that it has no match does not mean that no row has.
+        matches = self._in_rows(source)
+        first = next(matches, None)
+        self.how["like" if found is None or first is not None else "fts5"] = None
+        if first is not None:
+            yield first
+            yield from matches
+
+    def _in_index(self, source: Source) -> list[int] | None:
+        """Ids that the store's own index finds; None where it has none that can be read."""
+        reader = source.reader
+        try:
+            if not any(word_sql.is_index(row[0]) for row in reader.run(word_sql.INDEX)):
+                return None
+            rows = list(reader.run(word_sql.in_index(self.words)))
+        except StoreError as error:
+            if error.reason == "slow":
+                raise
+            return None
+        self.more = self.more or len(rows) > word_sql.MAX_MATCHES
+        return [int(row[0] or 0) for row in rows[: word_sql.MAX_MATCHES]]
+
+    def _in_rows(self, source: Source) -> Iterator[Candidate]:
+        reader = source.reader
+        for page in reader.candidates("observations", ALL.of(source), PAGE):
+            ids = [one.id for one in page]
+            hits = {row[0] for row in reader.run(word_sql.in_rows(reader.schema, self.words, ids))}
+            yield from (one for one in page if one.id in hits)
+            self.late = self.late or self.until.passed
+            if self.late or not self._new_enough(page[-1]):
+                return
+
+
+def search(
+    text: str,
+    limit: int,
+    since: int | None,
+    keys: ProjectKeys,
+    located: Located,
+    pool: StorePool,
+    deadline: Deadline,
+) -> Found:
+    """The newest `limit` rows that hold every word of `text`; `since` is in milliseconds. What
+    cannot be read before the deadline is a warning."""
+    share = Deadline.after(deadline.remaining() * COMPARING)
+    asked = _Search(word_sql.split(text), since, share)
+    with Sources(pool, deadline) as sources:
+        if keys.keys and asked.words and limit > 0:
+            sources.open(located, keys, {}, ALL)
+        ours = Ownership(keys)
+        until = sources.merging(limit, full=True)
+        lists = [(one, asked.candidates(sources, one)) for one in sources.opened if one.admitted]
+        rows = merge(
+            lists,
+            limit,
+            lambda source, chosen: sources.read(source, "observations", chosen),
+            ours.keep,
+            lambda: until.passed,
+        )
+        for _, flow in lists:
+            flow.close()  # type: ignore[attr-defined]  # a generator, which may hold a cursor
+        observations = tuple(
+            decode.observation(one.row, one.origin.ref, key_of(one)) for one in rows.rows
+        )
+        return Found(
+            observations,
+            ", ".join(sorted(asked.how)) or "like",
+            (*sources.warnings(), *_cut(rows.cut or sources.unfinished or asked.late, asked.more)),
+        )
+
+
+def _cut(late: bool, more: bool) -> Iterator[AnswerWarning]:
+    if late:
+        yield AnswerWarning(
+            "deadline",
+            "time was over before all rows were compared: newer ones are in the answer, older ones"
+            " may be missing; --since narrows the search, CLAUDE_MEM_DAEMON_TIMEOUT_MS gives it"
+            " more time",
+            key="CLAUDE_MEM_DAEMON_TIMEOUT_MS",
+        )
+    if more:
+        yield AnswerWarning(
+            "too_many",
+            f"more than {word_sql.MAX_MATCHES:,} rows have these words; the others were not looked"
+            " at: give more words",
+        )

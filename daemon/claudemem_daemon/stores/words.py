@@ -1,0 +1,65 @@
+"""The SQL that finds rows by words in them. Pure: text and parameters.
+
+claude-mem keeps a full-text index beside its rows (`observations_fts`, an FTS5 table whose rowids
+are the rows' ids). Where it is there it is asked, else the rows themselves by LIKE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.sql import LIST, Builder, Statement, as_list
+
+COLUMNS: Final = ("title", "subtitle", "narrative", "text", "facts", "concepts")
+"""What claude-mem's index holds of a row."""
+MAX_WORDS: Final = 32
+MAX_WORD: Final = 200
+MAX_MATCHES: Final = 20_000
+"""Matches of the index that are looked up, the newest ids first."""
+
+INDEX: Final = Statement(
+    "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'observations_fts'", ()
+)
+_OURS: Final = re.compile(
+    r"""\s*CREATE\s+VIRTUAL\s+TABLE\s+\W*observations_fts\W*\s+USING\s+fts5\s*\(
+    .*\bcontent\s*=\s*['"]observations['"]""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+
+
+def is_index(definition: object) -> bool:
+    """Whether the table of that name is claude-mem's index of its observations."""
+    return isinstance(definition, str) and _OURS.match(definition) is not None
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The words to look for, each of which must be in a row."""
+    clean = text.replace("\0", " ").encode("utf-8", "replace").decode()
+    return tuple(dict.fromkeys(word[:MAX_WORD] for word in clean.split()))[:MAX_WORDS]
+
+
+def in_index(words: Sequence[str]) -> Statement:
+    """Ids of the rows that have words beginning so. Quoted, a word holds no syntax of MATCH."""
+    match = " ".join('"' + word.replace('"', '""') + '"*' for word in words)
+    return Statement(
+        "SELECT rowid FROM observations_fts WHERE observations_fts MATCH ?"
+        " ORDER BY rowid DESC LIMIT ?",
+        (match, MAX_MATCHES + 1),
+    )
+
+
+def in_rows(schema: Schema, words: Sequence[str], ids: Sequence[int]) -> Statement:
+    """Those of `ids` whose rows hold every word somewhere."""
+    columns = [name for name in COLUMNS if name in schema.observations]
+    where = Builder()
+    where.add(f"id IN {LIST}", as_list(ids))
+    for word in words:
+        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", word) + "%"
+        terms = " OR ".join(rf"{name} LIKE ? ESCAPE '\'" for name in columns)
+        where.add(f"({terms or '0'})", *(pattern for _ in columns))
+    return Statement(
+        f"SELECT id FROM observations NOT INDEXED WHERE {where.text}", (*where.parameters,)
+    )

@@ -1,0 +1,23 @@
+"""The installed command, run in a world."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.cases.world import World
+from tests.support.daemon import clean_environ, command
+
+
+def ours(
+    world: World, *arguments: str, cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command(), *arguments],
+        env=clean_environ(world.home, **env),
+        cwd=cwd or world.root / "app",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )

@@ -1,0 +1,292 @@
+"""`show`, `search`, `projects`: the same from the command line, over HTTP and without a daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cases.world import World
+from tests.cli.running import ours
+from tests.support.daemon import Daemon
+from tests.support.stores import add_observation, add_summary, make_store, run_sql
+
+FTS = (
+    "CREATE VIRTUAL TABLE observations_fts USING fts5(title, subtitle, narrative, text, facts,"
+    " concepts, content='observations', content_rowid='id')"
+)
+
+
+def index(store: str) -> None:
+    """claude-mem's own full-text index, filled from the rows that are there."""
+    if not run_sql(store, "SELECT 1 FROM sqlite_schema WHERE name = 'observations_fts'"):
+        run_sql(store, FTS)
+    run_sql(store, "INSERT INTO observations_fts(observations_fts) VALUES ('rebuild')")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A repository with rows in two stores; another repository's rows beside them."""
+    folder = tmp_path_factory.mktemp("lookups")
+    home, root = folder / "home", folder / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        made = World(home, root, daemon)
+        made.repository("app", "app-a")
+        made.row("app", title="Locks are taken in order", narrative="first the table")
+        made.row("app/app-a", title="Unlocking is lazy", facts=['say "100%" of it'])
+        made.row("app/app-gone", title="of a removed worktree")
+        made.row("other", title="Locks of another project")
+        made.summary("app/app-gone", request="what was asked", learned="what was learned")
+        second = make_store(root / "second" / "claude-mem.db")
+        add_observation(second, project="app", title="Locks in the second store", id=1)
+        add_summary(second, project="app", request="asked of the second", id=1)
+        made.settings({"CLAUDE_MEM_DAEMON_STORES": {"*": [second]}})
+        index(made.store)
+        yield made
+
+
+def get(world: World, route: str, **parameters: str) -> dict[str, Any]:
+    answer = world.daemon.get(route, {"cwd": str(world.root / "app"), **parameters})
+    assert answer.status == 200, answer.body
+    shape: dict[str, Any] = answer.json()
+    return shape
+
+
+@contextlib.contextmanager
+def set_to(world: World, **values: Any) -> Iterator[None]:
+    before = world.settings_path.read_text()
+    world.settings({**json.loads(before), **values})
+    try:
+        yield
+    finally:
+        world.settings(before)
+
+
+def refs(shape: dict[str, Any]) -> list[str]:
+    return [row["ref"] for row in (*shape["observations"], *shape.get("summaries", ()))]
+
+
+def test_what_query_prints_can_be_shown(world: World) -> None:
+    everything = world.query(world.root / "app")
+    printed = refs(everything)
+    assert sorted(printed) == ["1", "2", "3", "S1", "Sb1", "b1"]
+    shown = get(world, "/v1/observations", ids=",".join(printed))
+    assert (shown["missing"], shown["warnings"]) == ([], [])
+    assert shown["observations"] == everything["observations"]
+    assert shown["summaries"] == everything["summaries"]
+    asked = ours(world, "show", *printed, "--json")
+    assert json.loads(asked.stdout) == shown
+    assert asked.returncode == 0
+
+
+def test_context_and_query_print_those_ids(world: World) -> None:
+    text = world.context(world.root / "app")
+    table = ours(world, "query").stdout
+    for ref in ("1", "2", "3", "b1"):
+        assert f"- {ref} " in text
+        assert f"\n{ref} " in table
+    assert "- Sb1 " in text
+
+
+def test_a_row_is_shown_whole_and_inert(world: World) -> None:
+    row = world.row(
+        "app", title="\x1b[31mred", subtitle="s", narrative="long " * 400 + "end",
+        files_read=["a/b.py"],
+    )  # fmt: skip
+    try:
+        done = ours(world, "show", str(row), "Sb1")
+    finally:
+        run_sql(world.store, f"DELETE FROM observations WHERE id = {row}")
+    assert "end" in done.stdout
+    assert "a/b.py" in done.stdout
+    assert "asked of the second" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("asked", ["4", "99", "b2", "c1", "S9"])
+def test_an_id_of_nobody_here_is_missing(world: World, asked: str) -> None:
+    """Also the other repository's row."""
+    shape = get(world, "/v1/observations", ids=f"{asked},1")
+    assert (refs(shape), shape["missing"]) == (["1"], [asked])
+    done = ours(world, "show", asked)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"`claudemem-daemon explain {asked}` says why" in done.stderr
+
+
+@pytest.mark.parametrize("asked", ["", "x", "1,-2", "s", "S", "12b", "1" * 40, "é1"])
+def test_what_is_no_id_is_refused(world: World, asked: str) -> None:
+    answer = world.daemon.get("/v1/observations", {"cwd": "/", "ids": asked})
+    assert (answer.status, answer.error) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "how"),
+    [
+        ("locks", ["b1", "1"], "fts5, like"),
+        ("lock", ["b1", "1"], "fts5, like"),
+        ("locks order", ["1"], "fts5, like"),
+        ("table first", ["1"], "fts5, like"),
+        ("100%", ["2"], "fts5, like"),
+        ("nowhere", [], "fts5, like"),
+        ("locking", ["2"], "like"),
+    ],
+)
+def test_search_finds_rows_with_every_word(
+    world: World, words: str, found: list[str], how: str
+) -> None:
+    shape = get(world, "/v1/search", q=words)
+    assert (refs(shape), shape["how"], shape["warnings"]) == (found, how, [])
+    asked = ours(world, "search", *words.split(), "--json")
+    assert json.loads(asked.stdout) == shape
+    assert ours(world, "search", words).returncode == 0
+
+
+def test_search_has_a_limit_a_scope_and_a_time(world: World) -> None:
+    assert refs(get(world, "/v1/search", q="o", limit="2")) == ["3", "2"]
+    assert refs(get(world, "/v1/search", q="a removed", scope="self")) == []
+    new = world.row("app", title="Locks now", created_at_epoch=int(time.time() * 1000) - 60_000)
+    index(world.store)
+    try:
+        for since in ("2d", "1h", "2026-03-01"):
+            assert refs(get(world, "/v1/search", q="locks", since=since)) == [str(new)]
+        assert refs(get(world, "/v1/search", q="locks", since="5s")) == []
+    finally:
+        run_sql(world.store, f"DELETE FROM observations WHERE id = {new}")
+        index(world.store)
+    answer = world.daemon.get("/v1/search", {"cwd": "/", "q": "x", "since": "soon"})
+    assert (answer.status, answer.error) == (400, "invalid_request")
+    assert "2d" in answer.json()["error"]["message"]
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.text(st.sampled_from("ab\"'*():^-+{}%_\\\0 \n.NEARORé漢😀\ud800"), min_size=1, max_size=30)
+)
+def test_no_words_are_syntax(world: World, words: str) -> None:
+    answer = world.daemon.get(
+        "/v1/search", {"cwd": str(world.root / "app"), "q": words.encode("utf-8", "surrogatepass")}
+    )
+    assert answer.status == (200 if words.replace("\0", " ").strip() else answer.status)
+    assert answer.status in (200, 400)
+    if answer.status == 200:
+        assert answer.json()["warnings"] == []
+
+
+@pytest.mark.parametrize("damage", ["strange", "broken"])
+def test_an_index_that_cannot_be_read_is_done_without(tmp_path: Path, damage: str) -> None:
+    home, root = tmp_path / "home", tmp_path / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        world = World(home, root, daemon)
+        world.repository("app")
+        world.row("app", title="words to find")
+        if damage == "strange":
+            run_sql(world.store, "CREATE TABLE observations_fts (rowid INTEGER, x)")
+        else:
+            index(world.store)
+            run_sql(world.store, "UPDATE observations_fts_data SET block = x'00'")
+        shape = get(world, "/v1/search", q="find")
+        assert (refs(shape), shape["how"]) == (["1"], "like")
+
+
+def test_an_excluded_project_gives_nothing(world: World) -> None:
+    with set_to(world, CLAUDE_MEM_EXCLUDED_PROJECTS="app"):
+        assert get(world, "/v1/search", q="locks")["observations"] == []
+        assert get(world, "/v1/observations", ids="1,b1")["missing"] == ["1", "b1"]
+        assert get(world, "/v1/projects")["projects"] == []
+    with set_to(world, CLAUDE_MEM_EXCLUDED_PROJECTS="app-a,other"):
+        assert get(world, "/v1/observations", ids="2")["missing"] == ["2"]
+        assert get(world, "/v1/search", q="unlocking")["observations"] == []
+        keys = [one["key"] for one in get(world, "/v1/projects")["projects"]]
+        assert "app" in keys
+        assert not {"other", "app/app-a"} & set(keys)
+
+
+def test_an_untrusted_store_gives_nothing(world: World) -> None:
+    own = make_store(world.root / "app" / ".claude-mem" / "claude-mem.db")
+    add_observation(own, project="app", title="Locks planted")
+    try:
+        for route in ("/v1/search", "/v1/projects", "/v1/observations"):
+            shape = get(world, route, q="planted", ids="b1")
+            assert "store_untrusted" in [one["code"] for one in shape["warnings"]]
+            assert "planted" not in json.dumps(shape.get("observations"))
+            assert own not in json.dumps(shape.get("projects"))
+    finally:
+        Path(own).unlink()
+
+
+def test_projects_are_ours_or_look_like_it_or_are_others(world: World) -> None:
+    (world.root / "app" / "src").mkdir()
+    (world.root / "app" / "src" / "a.py").write_text("")
+    before = world.root / "before" / "src" / "a.py"
+    rows = [
+        world.row("before", files_read=[str(before)]),
+        world.row("before/tree", files_read=["src/a.py"]),
+        world.row("APP/x", files_read=[]),
+        world.row("elsewhere", files_read=["README.md", "/w/x/y.py"]),
+    ]
+    try:
+        shape = get(world, "/v1/projects")
+        asked = ours(world, "projects", "--json")
+        told = ours(world, "projects")
+        assert world.query(world.root / "app")["observations"][0]["id"] != rows[0]
+        found = {(one["key"], Path(one["store"]).parent.name): one for one in shape["projects"]}
+        ours_now = {key for (key, _), one in found.items() if one["ours"]}
+        alike = {key: one["resembles"] for (key, _), one in found.items() if one["resembles"]}
+        assert ours_now == {"app", "app/app-a", "app/app-gone"}
+        assert alike == {"before": "app", "before/tree": "app", "APP/x": "app"}
+        assert (found["app", "second"]["rows"], found["other", ".claude-mem"]["rows"]) == (1, 1)
+        assert json.loads(asked.stdout) == shape
+        assert '"CLAUDE_MEM_DAEMON_ALIASES": {"app": ["before"]}' in told.stdout
+        # The advice works as it is written.
+        for line in {one["alias"] for one in shape["projects"] if one["alias"]}:
+            with set_to(world, **json.loads("{" + line + "}")):
+                now = get(world, "/v1/projects")["projects"]
+                older = json.loads("{" + line + "}")["CLAUDE_MEM_DAEMON_ALIASES"]["app"][0]
+                assert all(p["ours"] for p in now if p["key"].partition("/")[0] == older)
+    finally:
+        run_sql(world.store, f"DELETE FROM observations WHERE id >= {rows[0]}")
+
+
+def test_without_a_daemon_the_answers_are_the_same(world: World) -> None:
+    asked = (["show", "1", "b1", "S1", "--json"], ["search", "locks", "--json"],
+             ["projects", "--json"], ["projects"], ["show", "b1"])  # fmt: skip
+    within = [ours(world, *one).stdout for one in asked]
+    without = [
+        ours(world, *one, CLAUDEMEM_DAEMON_HOME=str(world.root / "no-daemon")) for one in asked
+    ]
+    assert [one.stdout for one in without] == within
+    assert [one.stderr for one in without] == [""] * len(asked)
+
+
+def test_a_big_store_is_searched_inside_the_deadline(world: World, tmp_path: Path) -> None:
+    """What is found in time is the newest, and the rest is said to be missing."""
+    store = make_store(tmp_path / "big" / "claude-mem.db")
+    with contextlib.closing(sqlite3.connect(store)) as db:
+        db.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)"
+            " INSERT INTO observations (id, memory_session_id, project, type, title, narrative,"
+            " created_at, created_at_epoch)"
+            " SELECT i, 's', 'app', 'change', CASE i % 10000 WHEN 0 THEN 'needle' ELSE 'hay' END,"
+            " hex(zeroblob(2000)), '', 1767225600000 + i FROM n"
+        )
+        db.commit()
+    with set_to(world, CLAUDE_MEM_DAEMON_STORES={"*": [store]}, CLAUDE_MEM_DAEMON_TIMEOUT_MS=300):
+        shape = get(world, "/v1/search", q="needle")
+        found = [row["id"] for row in shape["observations"]]
+        assert found == [30000, 20000, 10000][: len(found)]
+        assert len(found) == 3 or [one["code"] for one in shape["warnings"]] == ["deadline"]
