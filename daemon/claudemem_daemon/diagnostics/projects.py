@@ -23,8 +23,8 @@ from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted, admit
 from claudemem_daemon.selection.select import Ownership
 from claudemem_daemon.settings.exclusion import excluded
+from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.reader import StoreReader
 from claudemem_daemon.stores.rows import Row, text_list
 from claudemem_daemon.stores.sql import Wanted
 from claudemem_daemon.warning import AnswerWarning

@@ -20,12 +20,12 @@ from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.selection.select import Ownership, key_of
 from claudemem_daemon.selection.sources import Source, Sources, Want
-from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sql import Table
+from claudemem_daemon.stores.words import MAX_MATCHES, split
 from claudemem_daemon.warning import AnswerWarning
 
 PAGE: Final = 500
@@ -144,10 +144,11 @@ class _Search:
         return self.since is None or (one.epoch is not None and one.epoch >= self.since)
 
     def _matching(self, source: Source) -> Iterator[Candidate]:
-        found = self._in_index(source)
+        found = source.reader.indexed(self.words)
         if found:
+            self.more = self.more or len(found) > MAX_MATCHES
             self.how["fts5"] = None
-            yield from source.reader.among("observations", ALL.of(source), found)
+            yield from source.reader.among("observations", ALL.of(source), found[:MAX_MATCHES])
             return
         # An index splits text into words of its own, and knows nothing of what was written
         # without its triggers: that it has no match does not mean that no row has.
@@ -158,25 +159,11 @@ class _Search:
             yield first
             yield from matches
 
-    def _in_index(self, source: Source) -> list[int] | None:
-        """Ids that the store's own index finds; None where it has none that can be read."""
-        reader = source.reader
-        try:
-            if not any(word_sql.is_index(row[0]) for row in reader.run(word_sql.INDEX)):
-                return None
-            rows = list(reader.run(word_sql.in_index(self.words)))
-        except StoreError as error:
-            if error.reason == "slow":
-                raise
-            return None
-        self.more = self.more or len(rows) > word_sql.MAX_MATCHES
-        return [int(row[0] or 0) for row in rows[: word_sql.MAX_MATCHES]]
-
     def _in_rows(self, source: Source) -> Iterator[Candidate]:
         reader = source.reader
         for page in reader.candidates("observations", ALL.of(source), PAGE):
             ids = [one.id for one in page]
-            hits = {row[0] for row in reader.run(word_sql.in_rows(reader.schema, self.words, ids))}
+            hits = reader.containing(self.words, ids)
             yield from (one for one in page if one.id in hits)
             self.late = self.late or self.until.passed
             if self.late or not self._new_enough(page[-1]):
@@ -195,7 +182,7 @@ def search(
     """The newest `limit` rows that hold every word of `text`; `since` is in milliseconds. What
     cannot be read before the deadline is a warning."""
     share = Deadline.after(deadline.remaining() * COMPARING)
-    asked = _Search(word_sql.split(text), since, share)
+    asked = _Search(split(text), since, share)
     with Sources(pool, deadline) as sources:
         if keys.keys and asked.words and limit > 0:
             sources.open(located, keys, {}, ALL)
@@ -233,6 +220,6 @@ def _cut(late: bool, more: bool) -> Iterator[AnswerWarning]:
     if more:
         yield AnswerWarning(
             "too_many",
-            f"more than {word_sql.MAX_MATCHES:,} rows have these words; the others were not looked"
+            f"more than {MAX_MATCHES:,} rows have these words; the others were not looked"
             " at: give more words",
         )

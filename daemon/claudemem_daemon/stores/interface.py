@@ -78,6 +78,16 @@ class StoreReader(Protocol):
     def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
         """The rows themselves, by id."""
 
+    def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
+        """Those of `ids` that match, in the order of the answer."""
+
+    def indexed(self, words: Sequence[str]) -> list[int] | None:
+        """Ids of the observations that hold words beginning so, by the store's own full-text
+        index; None where there is none that can be read. At most one more than `MAX_MATCHES`."""
+
+    def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
+        """Those of `ids` whose observations hold every word, by comparing their texts."""
+
     def counts(self, wanted: Wanted) -> tuple[int, int, int]:
         """Rows of the projects, of those the right type, of those a right concept."""
 

@@ -10,8 +10,10 @@ from typing import Final, TypeVar
 import apsw
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import counting, sql
 from claudemem_daemon.stores import names as name_sql
+from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.failures import slow, translate
 from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery
@@ -146,9 +148,21 @@ class SqliteReader:
         """Those of `ids` that match, in the order of the answer."""
         return list(self._plans.among(table, wanted, ids))
 
-    def run(self, statement: Statement) -> Iterator[Cells]:
-        """The rows of any other statement."""
-        return self._flow(statement)
+    def indexed(self, words: Sequence[str]) -> list[int] | None:
+        """Ids by the store's full-text index, the highest first; None without one to be read."""
+        try:
+            if not any(word_sql.is_index(row[0]) for row in self._flow(word_sql.INDEX)):
+                return None
+            return [int(row[0] or 0) for row in self._flow(word_sql.in_index(words))]
+        except StoreError as error:
+            if error.reason == "slow":
+                raise
+            return None
+
+    def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
+        """Those of `ids` whose rows hold every word."""
+        statement = word_sql.in_rows(self.schema, words, ids)
+        return frozenset(int(row[0] or 0) for row in self._flow(statement))
 
     def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
         """The rows themselves, by id."""
