@@ -15,7 +15,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import PIPELINE_SHARE
 from claudemem_daemon.server.app import JSON, Parts
-from claudemem_daemon.server.schema import header_environment, parse_query
+from claudemem_daemon.server.schema import parse_query
 from claudemem_daemon.shapes import as_json
 
 
@@ -76,7 +76,7 @@ def _parsed(request: Request) -> tuple[Question, dict[str, list[str]]]:
     """The question, and the parameters that only these routes have."""
     query: bytes = request.scope["query_string"]
     headers: list[tuple[bytes, bytes]] = request.scope["headers"]
-    question = parse_query(query).question(header_environment(headers))
+    question = parse_query(query).question(headers)
     given = parse_qs(query.decode("latin-1"), errors="surrogateescape", max_num_fields=1_000)
     return question, given
 
