@@ -123,6 +123,8 @@ def test_a_jj_workspace_is_of_the_folder_around_its_repository(world: World) -> 
     for cwd in (ws, ws / "src"):
         assert told(world, cwd) == (["app", "app/ws", "ws"], [])
     assert told(world, main) == (["app", "app/ws"], [])
+    (main / "src").mkdir()
+    assert told(world, main / "src") == (["app", "app/ws"], [])
     (ws / ".jj" / "repo").write_text("/nowhere/.jj/repo")
     assert told(world, ws) == (["ws"], [])
 

@@ -60,14 +60,20 @@ def find(start: str, home: str | None) -> Search:
     """Walk up from `start` (real, absolute). The home folder counts as a repository only for
     itself: dotfiles under git do not make one project of all that is below."""
     dependencies: list[FileState] = []
+    inner: Found | None = None
     folder = start
     for _ in range(MAX_LEVELS):
         if folder == home and folder != start:
             break
-        found, looked_at = _at(folder)
-        dependencies += looked_at
+        marker = file_state(os.path.join(folder, ".git"))
+        dependencies.append(marker)
+        found = checkout_at(folder) if marker.state is not None else None
         if found is not None:
             return Search(found, (*dependencies, *found.dependencies))
+        if marker.state is None and inner is None:
+            inner = _without_marker(folder)
+            if inner is not None and "/.git/" in f"{folder}/":
+                break
         if folder == start:
             # It may become a bare repository itself; those above it hardly will.
             dependencies.append(file_state(os.path.join(folder, "HEAD")))
@@ -75,20 +81,17 @@ def find(start: str, home: str | None) -> Search:
         if above == folder:
             break
         folder = above
-    return Search(None, tuple(dependencies))
+    return Search(inner, (*dependencies, *(inner.dependencies if inner is not None else ())))
 
 
-def _at(folder: str) -> tuple[Found | None, list[FileState]]:
-    """What this very folder is, and the files that say so."""
-    seen = file_state(os.path.join(folder, ".git"))
-    if seen.state is not None:
-        return checkout_at(folder), [seen]
+def _without_marker(folder: str) -> Found | None:
+    """A git directory, or a jj workspace. Any checkout can hold what looks like one, so a checkout
+    around it wins."""
     if gitfiles.is_git_dir(folder):
-        return _inside_git_dir(folder), [seen]
+        return _inside_git_dir(folder)
     jj = file_state(os.path.join(folder, ".jj"))
-    if jj.state is not None:
-        return _jj_workspace(folder, jj.path), [seen, jj]
-    return None, [seen]
+    found = _jj_workspace(folder, jj.path) if jj.state is not None else None
+    return replace(found, dependencies=(jj,)) if found is not None else None
 
 
 def checkout_at(folder: str) -> Found | None:
@@ -248,20 +251,22 @@ def _inside_git_dir(folder: str) -> Found:
 
 
 def _jj_workspace(folder: str, jj: str) -> Found | None:
-    """A workspace of a jj repository: its `.jj/repo` is the repository or a file that names it. Only
-    the folder around the repository counts as its main checkout."""
+    """The main workspace, whose `.jj/repo` is the repository; or one whose `.jj/repo` is a file that
+    names it. jj keeps no record of the folders of workspaces, so that one has the names alone."""
     repo = os.path.join(jj, "repo")
-    if not os.path.isdir(repo):
-        named = gitfiles.read_line(repo)
-        if named is None:
-            return None
-        repo = gitfiles.resolve(named, jj)
-    common = os.path.realpath(os.path.join(repo, "store", "git"))
-    if not common.endswith(JJ_STORE) or not gitfiles.is_git_dir(common):
+    how = f"{jj} is a jj workspace"
+    if os.path.isdir(repo):
+        common = os.path.join(repo, "store", "git")
+        if os.path.realpath(common) == common and gitfiles.is_git_dir(common):
+            return Found("plain", folder, common, how, None, folder)
+        return Found("none", folder, None, how)
+    named = gitfiles.read_line(repo)
+    main = gitfiles.resolve(named, jj).removesuffix("/.jj/repo") if named is not None else ""
+    name = os.path.basename(main)
+    if not name or not os.path.isdir(os.path.join(main, ".jj", "repo")):
         return None
-    main = main_folder(common)
-    how = f"{jj} is a workspace of the jj repository in {main}"
-    return Found("plain", folder, common, how, None, main)
+    text = LinkText(main, name, os.path.basename(folder))
+    return Found("plain", folder, None, f"{how} of {main}", text=text, excluded_by=(main,))
 
 
 def layout_of(common: str) -> tuple[Kind, str | None]:

@@ -131,7 +131,7 @@ def _checkout(folder: str) -> Checkout | None:
     found = checkout_at(folder)
     if found is None or (found.common_dir is None and (found.text or found.top is None)):
         return None
-    identity = identity_of(found.common_dir or marker)
+    identity = identity_of(found.common_dir or folder)
     if identity is None:
         return None
     name = os.path.basename(found.main or folder)

@@ -258,12 +258,8 @@ def _with_current(
 ) -> tuple[tuple[Worktree, ...], Worktree | None]:
     """The list, and the one in it that `cwd` is in. A worktree that was moved without `git
     worktree repair` is where its own `.git` file is; its recorded name stays a name of it."""
-    if found.top is None or found.top == found.main:
+    if found.admin_dir is None or found.top is None:
         return worktrees, None
-    if found.admin_dir is None:
-        # A jj workspace is in no list of git's.
-        workspace = _linked(found.top)
-        return (*worktrees, workspace), workspace
     admin = os.path.basename(found.admin_dir)
     listed = next((one for one in worktrees if one.admin_id == admin), None)
     if listed is None:
