@@ -493,8 +493,8 @@ def test_what_was_read_of_a_replaced_file_is_not_remembered_for_the_new_one(
     take = SqliteStore._take
     with open_pool() as pool:
 
-        def overtaken(store: SqliteStore, deadline: Deadline) -> Connection:
-            found = take(store, deadline)
+        def overtaken(store: SqliteStore, mode: Any, deadline: Deadline) -> Connection:
+            found = take(store, mode, deadline)
             monkeypatch.undo()
             os.replace(other, path)
             assert [row.id for row in read_once(pool, path)] == [8, 7]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
@@ -21,6 +21,7 @@ from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
 from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
@@ -28,6 +29,8 @@ from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row, text_list
 from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.warning import AnswerWarning
 
+MAX_UNLOCKED: Final = 3
+"""How often stores are read without keeping writers waiting, before they are."""
 TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 
 
@@ -43,41 +46,73 @@ def select(
     """The one limited list, newest first, and the account of it. What cannot be read before the
     deadline is a warning; never raises for a store. `decoded` is remembered from before."""
     known = decoded if decoded is not None else Derived[Row, Observation]()
-    filters = make_filters(question, settings)
-    want = make_want(question, settings)
-    with Sources(pool, deadline) as sources:
+    read = _read_whole(question, settings, keys, located, pool, deadline)
+    sources, rows = read.sources, read.observations
+    observations = tuple(_observation(one, known) for one in rows.rows)
+    return Selection(
+        observations=observations,
+        summaries=tuple(decode.summary(one.row, one.origin.ref) for one in read.summaries.rows),
+        projects=_counted(_accounts(keys, sources.opened, pool), observations),
+        stores=sources.reports(located),
+        filters=make_filters(question, settings),
+        rows_exist=any(source.admitted for source in sources.opened),
+        duplicates=rows.duplicates,
+        complete=sources.complete and not rows.cut,
+        high_water=read.high_water,
+        warnings=(
+            *sources.warnings(),
+            *_without_columns(sources, make_want(question, settings)),
+            *read.ours.warnings(),
+            *_cut_off(sources, rows, settings),
+        ),
+        versions=sources.versions(),
+        dependencies=read.ours.dependencies(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """All that was read of the stores for one answer; nothing is open any more."""
+
+    sources: Sources
+    ours: Ownership
+    observations: Merged[Source]
+    summaries: Merged[Source]
+    high_water: dict[str, int]
+
+
+def _read_whole(
+    question: Question,
+    settings: Settings,
+    keys: ProjectKeys,
+    located: Located,
+    pool: StorePool,
+    deadline: Deadline,
+) -> _Read:
+    """One state of each store. Where a store is written all the time its writer waits in the end."""
+    for _ in range(MAX_UNLOCKED):
+        with suppress(StoreChanged):
+            return _read(question, settings, keys, located, Sources(pool, deadline, locked=False))
+    return _read(question, settings, keys, located, Sources(pool, deadline))
+
+
+def _read(
+    question: Question, settings: Settings, keys: ProjectKeys, located: Located, sources: Sources
+) -> _Read:
+    ours = Ownership(keys)
+    with sources:
         plan: dict[Table, int] = {"observations": settings.limit}
         if question.since is None:
             plan["session_summaries"] = summary_count(settings)
         if keys.keys and any(plan.values()):
-            sources.open(located, keys, plan, want)
-        ours = Ownership(keys)
-        accounts = _accounts(keys, sources.opened, pool)
+            sources.open(located, keys, plan, make_want(question, settings))
         until = sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
         sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
         rows = _merged(sources, "observations", settings.limit, ours, until)
-        observations = tuple(_observation(one, known) for one in rows.rows)
-        summaries = tuple(decode.summary(one.row, one.origin.ref) for one in sessions.rows)
-        return Selection(
-            observations=observations,
-            summaries=summaries,
-            projects=_counted(accounts, observations),
-            stores=sources.reports(located),
-            filters=filters,
-            rows_exist=any(source.admitted for source in sources.opened),
-            duplicates=rows.duplicates,
-            complete=sources.complete and not rows.cut,
-            high_water=_high_water(sources),
-            warnings=(
-                *sources.warnings(),
-                *_without_columns(sources, want),
-                *ours.warnings(),
-                *_cut_off(sources, rows, settings),
-            ),
-            versions=sources.versions(),
-            dependencies=ours.dependencies(),
-        )
+        high_water = _high_water(sources)
+        sources.confirm()
+    return _Read(sources, ours, rows, sessions, high_water)
 
 
 def summary_count(settings: Settings) -> int:

@@ -54,6 +54,8 @@ class Sources:
 
     pool: StorePool
     deadline: Deadline
+    locked: bool = True
+    """Whether writers wait for us; else what was read has to be confirmed."""
     opened: list[Source] = field(default_factory=list)
     failures: dict[str, StoreError] = field(default_factory=dict)
     unfinished: bool = False
@@ -102,7 +104,7 @@ class Sources:
     ) -> StoreError | None:
         try:
             with ExitStack() as attempt:
-                reader = attempt.enter_context(self.pool.reading(ref, until))
+                reader = attempt.enter_context(self.pool.reading(ref, until, locked=self.locked))
                 source = Source(
                     ref,
                     reader,
@@ -164,6 +166,11 @@ class Sources:
         except StoreError as error:
             self.stopped(source, error)
         return found
+
+    def confirm(self) -> None:
+        """Raises `StoreChanged` where what was read may not be one state of each store."""
+        for source in self.opened:
+            source.reader.confirm()
 
     def reports(self, located: Located) -> tuple[StoreReport, ...]:
         """Those that were opened or tried; of any other nothing is known."""

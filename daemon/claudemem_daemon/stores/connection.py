@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 import apsw
@@ -17,6 +17,10 @@ from claudemem_daemon.stores.failures import has_content, unreachable, wal_unrea
 
 Identity = tuple[int, int]
 """device, inode"""
+
+Mode = Literal["usual", "nolock", "immutable"]
+"""nolock: no writer waits for us, and what was read counts only if nothing was written meanwhile;
+for rollback journals alone. immutable: the file as it lies there, where nobody can be writing."""
 
 STEPS: Final = 2000
 """Virtual machine steps between two looks at the clock: a look costs about a microsecond, the steps
@@ -70,23 +74,27 @@ class Guard:
 class Connection:
     """An open store file. Used by one thread at a time."""
 
-    def __init__(self, path: str, *, opening: int = 0, immutable: bool = False) -> None:
+    def __init__(self, path: str, *, opening: int = 0, mode: Mode = "usual") -> None:
         """Raises `apsw.Error`. `opening` is that of `SqliteStates`."""
         self.path = path
         self.opening = opening
-        self.immutable = immutable
+        self.mode = mode
         self.guard = Guard()
         self.rollback_journal = False
-        """Whether a writer waits while we read."""
+        """Whether a writer waits for our locks."""
         self.schema_version = 0
         self._schema_size: tuple[apsw.SQLiteValue, ...] = ()
         self._checked: State | None = None
         self.db = apsw.Connection(
-            _uri(path, immutable=immutable),
+            _uri(path, mode),
             flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
             statementcachesize=48,
         )
         self._make_safe()
+
+    @property
+    def locked(self) -> bool:
+        return self.mode == "usual"
 
     def _make_safe(self) -> None:
         db = self.db
@@ -132,7 +140,6 @@ class Connection:
 
     def end(self) -> None:
         """Let go of the store: an open read transaction would keep its WAL from shrinking."""
-        self.guard.deadline = None
         self.guard.budget = None
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")
@@ -152,7 +159,7 @@ class ChangeCounter:
 
     def __init__(self, path: str) -> None:
         self._db = apsw.Connection(
-            _uri(path, immutable=False),
+            _uri(path, "usual"),
             flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
             statementcachesize=2,
         )
@@ -178,25 +185,25 @@ class ChangeCounter:
         self._db.close(True)
 
 
-def open_connection(path: str, opening: int, deadline: Deadline) -> Connection:
+def open_connection(path: str, opening: int, mode: Mode, deadline: Deadline) -> Connection:
     """A connection that can read; as the file lies there where nobody can be writing.
 
     Raises `apsw.Error` and `StoreError`.
     """
     try:
-        return _opened(path, opening, deadline, immutable=False)
+        return _opened(path, opening, mode, deadline)
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         if not may_be_immutable(path):
             raise
-    connection = _opened(path, opening, deadline, immutable=True)
+    connection = _opened(path, opening, "immutable", deadline)
     if not may_be_immutable(path):
         connection.close()
         raise wal_unreadable(path)
     return connection
 
 
-def _opened(path: str, opening: int, deadline: Deadline, *, immutable: bool) -> Connection:
-    connection = Connection(path, opening=opening, immutable=immutable)
+def _opened(path: str, opening: int, mode: Mode, deadline: Deadline) -> Connection:
+    connection = Connection(path, opening=opening, mode=mode)
     try:
         connection.guard.deadline = deadline
         connection.db.set_busy_timeout(max(1, int(deadline.remaining() * 1000)))
@@ -238,7 +245,7 @@ def may_be_immutable(path: str) -> bool:
     return not any(beside) and not os.access(os.path.dirname(path) or ".", os.W_OK)
 
 
-def _uri(path: str, *, immutable: bool) -> str:
+def _uri(path: str, mode: Mode) -> str:
     """The path byte for byte: as a URI it may hold `%`, `?`, `#`, line breaks, and no UTF-8."""
     name = "file://" + quote(os.fsencode(os.path.abspath(path)))
-    return name + "?immutable=1" if immutable else name
+    return name if mode == "usual" else f"{name}?{mode}=1"

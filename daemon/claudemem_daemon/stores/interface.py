@@ -24,6 +24,10 @@ COLUMNS: Final[tuple[Column, Column]] = ("project", "merged_into_project")
 """The two that name a row's project."""
 
 
+class StoreChanged(Exception):
+    """A store was written during a reading that locks nothing: it has to be read anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExplainedQuery:
     """One query as it is run for an answer. `steps` is the database's own account of how."""
@@ -110,6 +114,10 @@ class StoreReader(Protocol):
     def drop_pages(self) -> None:
         """Hold less memory while other stores are read."""
 
+    def confirm(self) -> None:
+        """Raises `StoreChanged` where what was read so far may not be of one state, which can be
+        in a reading that locks nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreUse:
@@ -131,8 +139,11 @@ class Store(Protocol):
     def idle_since(self) -> float | None:
         """When it was last used, on the monotonic clock; None where nothing is open."""
 
-    def reading(self, deadline: Deadline) -> AbstractContextManager[StoreReader]:
-        """One state of the store. Raises `StoreError`, also in the middle."""
+    def reading(
+        self, deadline: Deadline, *, locked: bool = True
+    ) -> AbstractContextManager[StoreReader]:
+        """One state of the store. Raises `StoreError`, also in the middle. What is read with
+        `locked=False` keeps no writer waiting, and has to be confirmed at its end."""
 
     def failed(self, error: StoreError) -> StoreError:
         """Note what ended a reading in the middle; returns it."""

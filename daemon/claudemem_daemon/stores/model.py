@@ -16,6 +16,7 @@ STORE_REASONS: Final = (
     "foreign",  # a SQLite file that is no claude-mem store, or no SQLite file at all
     "untrusted",  # named by a checkout and not allowed yet
     "owner",  # belongs to another user
+    "hot_journal",  # its writer died in a transaction
     "wal_pending",  # a WAL that cannot be read without write access to the folder
     "io",
     "slow",  # the deadline passed

@@ -47,12 +47,16 @@ class StorePool:
         """As `StoreReader.made`, for what depends on several stores."""
         return self._kept.made(of, make)
 
-    def reading(self, ref: StoreRef, deadline: Deadline) -> AbstractContextManager[StoreReader]:
+    def reading(
+        self, ref: StoreRef, deadline: Deadline, *, locked: bool = True
+    ) -> AbstractContextManager[StoreReader]:
         """One state of the store, for one request.
 
-        Raises `StoreError` for everything that keeps it from being read, also in the middle.
+        What is read with `locked=False` keeps no writer waiting, and has to be confirmed at its end
+        (`StoreReader.confirm`). Raises `StoreError` for everything that keeps the store from being
+        read, also in the middle, and `StoreChanged`.
         """
-        return self._store(ref).reading(deadline)
+        return self._store(ref).reading(deadline, locked=locked)
 
     def failed(self, ref: StoreRef, error: StoreError) -> None:
         """A reading that was caught in the middle, for `describe` and for the back-off."""

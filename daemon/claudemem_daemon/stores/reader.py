@@ -16,7 +16,7 @@ from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.failures import slow, translate
-from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery
+from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
@@ -43,6 +43,7 @@ class SqliteReader:
         connection: Connection,
         schema: Schema,
         version: StoreVersion,
+        number: Callable[[Deadline], tuple[int, bool]],
         kept: Kept,
         recent: RecentRows,
     ) -> None:
@@ -51,6 +52,8 @@ class SqliteReader:
         self._recent = recent
         self.schema = schema
         self.version = version
+        self._number = number
+        """The number of the store's present state."""
         self._plans = Plans(schema, self._flow, kept.learnt)
 
     def projects(
@@ -132,6 +135,13 @@ class SqliteReader:
     def drop_pages(self) -> None:
         """Hold less memory while other stores are read."""
         self._connection.drop_pages()
+
+    def confirm(self) -> None:
+        """Raises `StoreChanged` where what was read so far may not be of one state."""
+        deadline = self._connection.guard.deadline or Deadline.after(1)
+        if self._connection.locked or self._number(deadline)[0] == self.version.number:
+            return
+        raise StoreChanged(self._connection.path)
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
         """Matching rows in the order of the answer, worked out as they are taken, about `limit` at

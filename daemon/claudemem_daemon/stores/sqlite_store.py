@@ -12,7 +12,7 @@ import apsw
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores.connection import Connection, check_openable, open_connection
+from claudemem_daemon.stores.connection import Connection, Mode, check_openable, open_connection
 from claudemem_daemon.stores.failures import translate
 from claudemem_daemon.stores.interface import StoreUse
 from claudemem_daemon.stores.kept import Kept
@@ -41,6 +41,8 @@ class SqliteStore:
         self._idle: list[Connection] = []
         self._in_use: list[Connection] = []
         self._readings = 0
+        self._rollback_journal = False
+        """Whether a writer has to wait for our locks."""
         self._schema: tuple[tuple[int, int], Schema] | None = None
         """Of which opening, at which PRAGMA schema_version."""
         self._error: StoreError | None = None
@@ -50,7 +52,7 @@ class SqliteStore:
         self._recent = recent
 
     @contextmanager
-    def reading(self, deadline: Deadline) -> Iterator[SqliteReader]:
+    def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[SqliteReader]:
         """One state of the store, for one request. Raises `StoreError`, also in the middle."""
         known = self._error
         if known is not None and time.monotonic() < self._asleep_until:
@@ -59,16 +61,10 @@ class SqliteStore:
         with self._lock:
             self._readings += 1
         try:
-            connection, version = self._begin(deadline)
-            healthy = False
-            try:
-                schema = self._schema_of(connection)
+            with self._begun(deadline, locked) as reader:
                 # Before the reading: what goes wrong in its middle is told by `failed`.
                 self._error = None
-                yield SqliteReader(connection, schema, version, self._kept, self._recent)
-                healthy = True
-            finally:
-                self._give_back(connection, healthy=healthy and version.number > 0)
+                yield reader
         except apsw.Error as error:
             raise self.failed(translate(error, self.path)) from None
         except StoreError as error:
@@ -77,6 +73,21 @@ class SqliteStore:
             with self._lock:
                 self._readings -= 1
         self._read_ms = (time.monotonic() - started) * 1000
+
+    @contextmanager
+    def _begun(self, deadline: Deadline, locked: bool) -> Iterator[SqliteReader]:
+        connection, schema, version = self._begin(deadline, locked)
+        number = self._states.number
+        reader = SqliteReader(connection, schema, version, number, self._kept, self._recent)
+        healthy = False
+        try:
+            yield reader
+            healthy = version.number > 0
+        except (apsw.Error, StoreError):
+            reader.confirm()
+            raise
+        finally:
+            self._give_back(connection, healthy=healthy)
 
     @property
     def idle_since(self) -> float | None:
@@ -120,36 +131,55 @@ class SqliteStore:
             for connection in self._in_use:
                 connection.db.interrupt()
 
-    def _begin(self, deadline: Deadline) -> tuple[Connection, StoreVersion]:
+    def _begin(self, deadline: Deadline, locked: bool) -> tuple[Connection, Schema, StoreVersion]:
         """A connection that reads one state, and that state's version. Equal numbers before and
         after the state was fixed say that nothing was committed in between."""
         for left in reversed(range(MAX_TRIES)):
             identity = check_openable(self.path)
             before, racy = self._number(deadline)
-            connection = self._take(deadline)
+            mode = self._mode(before, locked)
+            try:
+                connection = self._take(mode, deadline)
+            except (apsw.Error, StoreError):
+                if mode == "usual":
+                    raise
+                locked = True
+                continue
             good = False
             try:
                 connection.begin(deadline)
-                number = 0 if connection.immutable else before
-                changed = number and self._number(deadline)[0] != number
+                number = 0 if connection.mode == "immutable" else before
+                changed = number and connection.locked and self._number(deadline)[0] != number
                 replaced = identity != check_openable(self.path)
                 if not replaced and not connection.fits(self._states.main):
                     self._states.opening += 1
                     replaced = True
                 good = not replaced and (not changed or not left)
+                if good:
+                    number = 0 if changed else number
+                    self._rollback_journal = connection.rollback_journal
+                    return (
+                        connection,
+                        self._schema_of(connection),
+                        StoreVersion(self.path, identity, number, racy, self._states.still),
+                    )
+            except (apsw.Error, StoreError):
+                good = False
+                if mode == "usual":
+                    raise
+                locked = True
             finally:
                 if not good:
                     self._give_back(connection, healthy=False)
-            if good:
-                number = 0 if changed else number
-                return connection, StoreVersion(
-                    self.path, identity, number, racy, self._states.still
-                )
         raise StoreError(
             f"{self.path}: replaced again and again while it was opened",
             path=self.path,
             reason="unreadable",
         )
+
+    def _mode(self, number: int, locked: bool) -> Mode:
+        free = not locked and number and self._rollback_journal and self._states.wal_is_empty
+        return "nolock" if free else "usual"
 
     def _number(self, deadline: Deadline) -> tuple[int, bool]:
         """The number of the present state; none while connections from before an overwriting are
@@ -158,19 +188,20 @@ class SqliteStore:
             outdated = any(one.opening != self._states.opening for one in self._in_use)
         return (0, True) if outdated else self._states.number(deadline)
 
-    def _take(self, deadline: Deadline) -> Connection:
+    def _take(self, mode: Mode, deadline: Deadline) -> Connection:
         """An idle connection or a new one; none from before an overwriting."""
         opening = self._states.opening
         with self._lock:
             outdated = [one for one in self._idle if one.opening != opening]
             self._idle = [one for one in self._idle if one.opening == opening]
-            connection = self._idle.pop() if self._idle else None
+            connection = next((one for one in self._idle if one.mode == mode), None)
             if connection is not None:
+                self._idle.remove(connection)
                 self._in_use.append(connection)
         for one in outdated:
             one.close()
         if connection is None:
-            connection = open_connection(self.path, opening, deadline)
+            connection = open_connection(self.path, opening, mode, deadline)
             with self._lock:
                 self._in_use.append(connection)
         return connection
@@ -179,10 +210,10 @@ class SqliteStore:
         if healthy:
             with suppress(apsw.Error):
                 connection.end()
-        keep = healthy and connection.opening == self._states.opening and not connection.immutable
+        keep = healthy and connection.opening == self._states.opening
         with self._lock:
             self._in_use.remove(connection)
-            keep = keep and len(self._idle) < MAX_IDLE
+            keep = keep and sum(one.mode == connection.mode for one in self._idle) < MAX_IDLE
             if keep:
                 self._idle.append(connection)
         if not keep:

@@ -21,6 +21,11 @@ from claudemem_daemon.dependencies import State, file_state
 from claudemem_daemon.stores.connection import ChangeCounter
 
 MAX_TRIES: Final = 3
+RACY_NS: Final = 10_000_000
+COARSE_RACY_NS: Final = 2_000_000_000
+"""A file that changed so shortly before it was looked at could change again within the same tick of
+the clock: the kernel's ticks every 1 to 10 ms, times of whole milliseconds are by file systems that
+know seconds alone."""
 LET_GO_SECONDS: Final = 1.0
 
 
@@ -54,6 +59,10 @@ class SqliteStates:
     def main(self) -> State | None:
         """The file when it was last looked at."""
         return self._seen.main if self._seen is not None else None
+
+    @property
+    def wal_is_empty(self) -> bool:
+        return self._seen is not None and self._seen.wal is None
 
     @property
     def is_open(self) -> bool:
@@ -115,16 +124,17 @@ class SqliteStates:
         """Ask the counter, then the files: what is committed in between shows in one of them. Call
         it with the lock held."""
         commits = self._counter.commits(busy_ms) if self._counter is not None else None
-        file = file_state(self._path)
-        seen, before = _Seen(file.state, _wal_state(self._path), commits), self._seen
+        main = file_state(self._path).state
+        seen, before = _Seen(main, _wal_state(self._path), commits), self._seen
+        racy = _racy(main)
         if seen == before and (commits is not None or self._settled):
-            return self._number, file.racy
+            return self._number, racy
         self._seen = seen
         same_files = before is not None and (seen.main, seen.wal) == (before.main, before.wal)
         if self._settled and same_files:
             # The counter was opened again, and nothing had happened meanwhile.
             self._settled = False
-            return self._number, file.racy
+            return self._number, racy
         self._number = next(self._numbers)
         self._settled = False
         if before is not None and (
@@ -133,7 +143,7 @@ class SqliteStates:
         ):
             self.opening += 1
             self._close()
-        return self._number, file.racy
+        return self._number, racy
 
     def _open(self) -> tuple[int, int] | None:
         identity = _identity(file_state(self._path).state)
@@ -148,6 +158,13 @@ class SqliteStates:
         if self._seen is not None:
             # Each counter counts from the start: the next one's numbers say nothing of this one's.
             self._seen = replace(self._seen, commits=None)
+
+
+def _racy(state: State | None) -> bool:
+    if state is None:
+        return True
+    window = COARSE_RACY_NS if state[4] % 1_000_000 == 0 else RACY_NS
+    return abs(time.time_ns() - max(state[4:])) < window
 
 
 def _identity(state: State | None) -> tuple[int, int] | None:
