@@ -157,7 +157,8 @@ class Connection:
 class ChangeCounter:
     """A connection that only answers PRAGMA data_version: whether anyone wrote since."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, busy_ms: int) -> None:
+        """Waits that long for a lock. Raises `apsw.Error`."""
         self._db = apsw.Connection(
             _uri(path, "usual"),
             flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
@@ -165,8 +166,10 @@ class ChangeCounter:
         )
         self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         self._db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        self._db.set_busy_timeout(busy_ms)
         # With more it would hold 85 KB ready for pages that nobody asks it for.
         self._db.execute("PRAGMA cache_size = 1", can_cache=False).fetchall()
+        self._db.set_busy_timeout(0)
         self._cursor = self._db.cursor()
 
     def commits(self, busy_ms: int) -> int:

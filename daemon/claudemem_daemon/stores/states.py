@@ -76,8 +76,9 @@ class SqliteStates:
             raise apsw.BusyError("another request waits for this store")
         try:
             for _ in range(MAX_TRIES):
-                identity = self._open() if self._counter is None else None
-                number, racy = self._look(max(1, int(deadline.remaining() * 1000)))
+                busy_ms = max(1, int(deadline.remaining() * 1000))
+                identity = self._open(busy_ms) if self._counter is None else None
+                number, racy = self._look(busy_ms)
                 if identity is not None and identity != _identity(self.main):
                     self._close()  # Another file took its place: the counter may be of either.
                 if self._counter is not None:
@@ -145,9 +146,9 @@ class SqliteStates:
             self._close()
         return self._number, racy
 
-    def _open(self) -> tuple[int, int] | None:
+    def _open(self, busy_ms: int) -> tuple[int, int] | None:
         identity = _identity(file_state(self._path).state)
-        self._counter = ChangeCounter(self._path)
+        self._counter = ChangeCounter(self._path, busy_ms)
         return identity
 
     def _close(self) -> None:
