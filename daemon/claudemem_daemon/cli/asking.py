@@ -203,12 +203,20 @@ def _explained(shape: dict[str, Any]) -> list[str]:
         for one in shape["stores"]
     ] or ["  none"]
     if shape["counts"]:
-        head = ["  PROJECT", "ROWS", "RIGHT TYPE", "RIGHT CONCEPT", "IN THE ANSWER"]
+        heads = {
+            "rows": "ROWS",
+            "other_repository": "ANOTHER REPOSITORY'S",
+            "after_types": "RIGHT TYPE",
+            "after_concepts": "RIGHT CONCEPT",
+            "included": "IN THE ANSWER",
+        }
+        if not any(one["other_repository"] for one in shape["counts"]):
+            del heads["other_repository"]
+        head = ["  PROJECT", *heads.values()]
         rows = [
-            ["  " + plain(one["project"], 60), str(one["rows"]), str(one["after_types"]),
-             str(one["after_concepts"]), str(one["included"])]
+            ["  " + plain(one["project"], 60), *(str(one[name]) for name in heads)]
             for one in shape["counts"]
-        ]  # fmt: skip
+        ]
         lines += ["", *table([head, *rows])]
     for one in shape["queries"]:
         lines += ["", f"query of {path_text(one['store'])}: plan {one['plan']}"]

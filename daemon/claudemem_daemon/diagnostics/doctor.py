@@ -21,6 +21,7 @@ from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.diagnostics.problems import settings_fix
 from claudemem_daemon.diagnostics.projects import resembling
+from claudemem_daemon.diagnostics.row_counts import count_rows
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hook import home_dir, private_dir, state_dir
 from claudemem_daemon.hookfiles.files import installed
@@ -210,11 +211,13 @@ def _stores(told: _Told) -> Iterator[Check]:
         else:
             fix = "claudemem-daemon allow " + quoted(path) if path in waiting else ""
             yield Check("store", "warning", one["error"] or "cannot be read", fix)
-    yield _memory(rows, told.pipeline.resolved(told.question).keys.name)
+    yield _memory(told)
     yield from _related(told)
 
 
-def _memory(rows: Mapping[str, Any], name: str) -> Check:
+def _memory(told: _Told) -> Check:
+    rows, resolved = told.rows, told.pipeline.resolved(told.question)
+    name = resolved.keys.name
     off = next((one["message"] for one in rows["warnings"] if one["code"] in _SILENT), None)
     count = len(rows["observations"])
     if off is not None and not rows["projects"]:
@@ -226,6 +229,10 @@ def _memory(rows: Mapping[str, Any], name: str) -> Check:
     if count:
         return Check("memory here", "ok", f"{count} observations for {name}")
     if any(one["stores"] for one in rows["projects"]):
+        counts = count_rows(resolved, told.pipeline.pool)
+        anothers = next((one for one in counts.warnings if one.code == "ambiguous_key"), None)
+        if anothers is not None and not any(counts.rows(key) for key in counts.keys):
+            return Check("memory here", "warning", anothers.message)
         message = "rows exist, but the filters exclude all of them"
         return Check("memory here", "warning", message, "claudemem-daemon explain")
     return Check("memory here", "ok", f"none yet for {name}")

@@ -21,7 +21,7 @@ from claudemem_daemon.diagnostics.row_counts import count_key
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted, admit
-from claudemem_daemon.selection.select import Ownership
+from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.settings.exclusion import excluded
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
@@ -89,7 +89,8 @@ def _of_store(
         ours = name in admitted.projects or name in admitted.merged
         if not ours and (name in resolved.keys.excluded or excluded(name, patterns)):
             continue
-        counted = count_key(path, reader, _wanted(name, admitted, ours=ours))
+        judge = likeness.ownership if ours else None
+        counted = count_key(path, reader, _wanted(name, admitted, ours=ours), judge)
         project = StoreProject(name, path, counted.rows, counted.newest, ours)
         if not ours and name not in away and compared < MAX_COMPARED:
             compared += 1
@@ -110,8 +111,11 @@ class _Likeness:
 
     def __init__(self, resolved: ResolvedQuestion) -> None:
         self._resolved = resolved
-        self._checkouts = [path.rstrip("/") for path in resolved.keys.checkouts]
-        self._ownership = Ownership(resolved.keys)
+        repository = resolved.repository
+        # What lies below a folder that is no checkout may be anyone's.
+        inside = repository is not None and repository.kind != "none"
+        self._checkouts = [path.rstrip("/") for path in resolved.keys.checkouts] if inside else []
+        self.ownership = Ownership(resolved.keys)
 
     @cached_property
     def _names(self) -> dict[str, str]:
@@ -133,7 +137,7 @@ class _Likeness:
             return project  # left out by the scope
         similar = self._names.get(_reads_as(head))
         rows = _newest(reader, project.key)
-        if any(self._ownership.other_repository(row) is not None for row in rows):
+        if any(self.ownership.other_repository(row) is not None for row in rows):
             return project
         if similar is not None:
             why = f"{head!r} and {similar!r} differ only in letter case, form or separators"

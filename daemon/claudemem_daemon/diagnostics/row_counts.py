@@ -10,6 +10,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.repository.model import ProjectKey
 from claudemem_daemon.selection.admission import admit
+from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.sql import Wanted
@@ -56,6 +57,7 @@ def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
     counts: dict[str, list[Counted]] = {}
     left_out: dict[str, str] = {}
     warnings: list[AnswerWarning] = []
+    ours = Ownership(resolved.keys)
     # Without keys nothing is to be counted, and an excluded project's stores stay closed.
     for ref in resolved.located.stores if resolved.keys.keys else ():
         try:
@@ -68,7 +70,7 @@ def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
                         (name,) if name in admitted.projects else (),
                         (name,) if name in admitted.merged else (),
                     )
-                    counts.setdefault(name, []).append(count_key(ref.path, reader, wanted))
+                    counts.setdefault(name, []).append(count_key(ref.path, reader, wanted, ours))
         except StoreError as error:
             warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
     for name in left_out:
@@ -80,11 +82,17 @@ def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
         store_paths=tuple(ref.path for ref in resolved.located.stores)
         if resolved.keys.keys
         else (),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *ours.warnings()),
     )
 
 
-def count_key(path: str, reader: StoreReader, wanted: Wanted) -> Counted:
-    """Rows of one key in one store, and the time of the newest."""
-    newest = next(reader.candidates("observations", wanted, 1), [])
-    return Counted(path, reader.how_many(wanted), newest[0].epoch if newest else None)
+def count_key(
+    path: str, reader: StoreReader, wanted: Wanted, ours: Ownership | None = None
+) -> Counted:
+    """Rows of one key in one store, and the time of the newest; for `ours` without those of another
+    repository of the same name."""
+    others = ours.others_rows(reader, wanted) if ours is not None else frozenset()
+    pages = reader.candidates("observations", wanted, len(others) + 1)
+    newest = next((one for page in pages for one in page if one.id not in others), None)
+    rows = reader.how_many(wanted) - len(others)
+    return Counted(path, rows, newest.epoch if newest is not None else None)

@@ -35,7 +35,7 @@ def observation(row: Row, store: StoreRef, key: str) -> Observation:
 
 
 def summary(row: Row, store: StoreRef) -> Summary:
-    request, investigated, learned, completed, next_steps, notes, created = row.cells
+    request, investigated, learned, completed, next_steps, notes, created = row.cells[:7]
     return Summary(
         id=row.id,
         project=row.project,

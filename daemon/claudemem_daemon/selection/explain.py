@@ -11,7 +11,8 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.model import Observation, Selection
-from claudemem_daemon.selection.select import Ownership, make_want, select
+from claudemem_daemon.selection.ownership import Ownership
+from claudemem_daemon.selection.select import make_want, select
 from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.model import Located, StoreRef
@@ -46,6 +47,8 @@ class ProjectCount:
     key: str
     rule: str
     rows: int
+    other_repository: int
+    """Rows that are another repository's, whose name is the same; in none of the other numbers."""
     after_types: int
     after_concepts: int
     included: int
@@ -107,6 +110,7 @@ def explain(
     queries: list[StoreQuery] = []
     fates: list[Fate] = []
     want = make_want(question, settings)
+    ours = Ownership(keys)
     shut = _excluded(keys)
     if shut is not None:
         fates = [] if observation is None else [Fate(observation, None, "excluded", shut)]
@@ -116,7 +120,7 @@ def explain(
         for source in sources.opened:
             try:
                 queries += _queries(source, want, settings.limit)
-                counts += _counts(source, want, selection)
+                counts += _counts(source, want, selection, ours)
                 if observation is not None:
                     fates += _fates(source, want, observation, keys, selection)
             except StoreError as error:
@@ -158,7 +162,9 @@ def _queries(source: Source, want: Want, limit: int) -> list[StoreQuery]:
     ]
 
 
-def _counts(source: Source, want: Want, selection: Selection) -> list[ProjectCount]:
+def _counts(
+    source: Source, want: Want, selection: Selection, ours: Ownership
+) -> list[ProjectCount]:
     found: list[ProjectCount] = []
     admitted = source.admitted
     for name, key in {**admitted.projects, **admitted.merged}.items():
@@ -168,12 +174,23 @@ def _counts(source: Source, want: Want, selection: Selection) -> list[ProjectCou
             want.types,
             want.concepts,
         )
-        rows, typed, both = source.reader.counts(wanted)
+        others = ours.others_rows(source.reader, wanted)
+        rows, typed, both = source.reader.counts(wanted, others)
         included = sum(
             one.key == name and one.store == source.ref.path for one in selection.observations
         )
         found.append(
-            ProjectCount(name, source.ref.path, key.key, key.rule, rows, typed, both, included)
+            ProjectCount(
+                name,
+                source.ref.path,
+                key.key,
+                key.rule,
+                rows,
+                len(others),
+                typed,
+                both,
+                included,
+            )
         )
     return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from typing import Final
 
@@ -18,7 +19,8 @@ from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.model import Observation, Summary
-from claudemem_daemon.selection.select import Ownership, key_of
+from claudemem_daemon.selection.ownership import Ownership
+from claudemem_daemon.selection.select import key_of
 from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
@@ -117,7 +119,7 @@ def _rows(
     # Whose id it is says nothing of its time, so that is read with the row.
     chosen = source.reader.among(table, ALL.of(source, table), numbers)
     for row in sources.read(source, table, chosen).values():
-        if ours.keep(Chosen(source, row)):
+        if sources.keeps(Chosen(source, row), ours):
             yield row
 
 
@@ -193,7 +195,7 @@ def search(
             lists,
             limit,
             lambda source, chosen: sources.read(source, "observations", chosen),
-            ours.keep,
+            partial(sources.keeps, ours=ours),
             lambda: until.passed,
         )
         for _, flow in lists:

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import FileIdentity, file_identity
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.foreign import Neighbours, may_be_absolute
 from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
+from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row, text_list
-from claudemem_daemon.stores.sql import Table
+from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
 MAX_UNLOCKED: Final = 3
 """How often stores are read without keeping writers waiting, before they are."""
 TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
+MAX_JUDGED: Final = 2_000
+"""Rows that are read to say why nothing is shown."""
 
 
 def select(
@@ -55,7 +56,7 @@ def select(
         projects=_counted(_accounts(keys, sources.opened, pool), observations),
         stores=sources.reports(located),
         filters=make_filters(question, settings),
-        rows_exist=any(source.admitted for source in sources.opened),
+        rows_exist=read.rows_exist,
         duplicates=rows.duplicates,
         complete=sources.complete and not rows.cut,
         high_water=read.high_water,
@@ -79,6 +80,7 @@ class _Read:
     observations: Merged[Source]
     summaries: Merged[Source]
     high_water: dict[str, int]
+    rows_exist: bool
 
 
 def _read_whole(
@@ -111,8 +113,9 @@ def _read(
         sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
         rows = _merged(sources, "observations", settings.limit, ours, until)
         high_water = _high_water(sources)
+        rows_exist = bool(rows.rows or sessions.rows) or _own_rows_exist(sources, ours)
         sources.confirm()
-    return _Read(sources, ours, rows, sessions, high_water)
+    return _Read(sources, ours, rows, sessions, high_water, rows_exist)
 
 
 def summary_count(settings: Settings) -> int:
@@ -171,55 +174,6 @@ def platform_name(given: str | None) -> str | None:
     return next((one for one in ("codex", "cursor", "claude") if one in name), name) or None
 
 
-class Ownership:
-    """Drops rows of another repository of the same name, and remembers that it did; also rows of
-    an excluded checkout that were merged into a key of ours."""
-
-    def __init__(self, keys: ProjectKeys) -> None:
-        self._neighbours = Neighbours(keys.checkouts, keys.common_dirs)
-        self._excluded = frozenset(keys.excluded)
-        self._found: dict[str, str] = {}
-        self._others: dict[str, FileIdentity] = {}
-
-    def keep(self, one: Chosen[Source]) -> bool:
-        if one.row.project in self._excluded:
-            return False
-        other = self.other_repository(one.row)
-        if other is not None:
-            self._found.setdefault(one.row.project, other)
-            if other not in self._others:
-                self._others[other] = file_identity(os.path.join(other, ".git"))
-        return other is None
-
-    def dependencies(self) -> tuple[FileIdentity, ...]:
-        """The other checkouts: without one, its rows are told apart no more."""
-        return tuple(self._others.values())
-
-    def other_repository(self, row: Row) -> str | None:
-        """The folder of the repository whose row this is, if the row's paths say it is not ours.
-        Summaries tell no paths."""
-        if len(row.cells) != len(OBSERVATION_CELLS):
-            return None
-        read, modified = row.cells[7:9]
-        if not (may_be_absolute(read) or may_be_absolute(modified)):
-            return None
-        paths = (*text_list(read), *text_list(modified))
-        names = (row.project, *row.project.split("/"))
-        return self._neighbours.owner(paths, names)
-
-    def warnings(self) -> tuple[AnswerWarning, ...]:
-        return tuple(
-            AnswerWarning(
-                "ambiguous_key",
-                f"key {project!r} is used by another repository too, {other}: rows with files there"
-                " are left out; give each its own store by CLAUDE_MEM_DAEMON_STORES",
-                path=other,
-                key=project,
-            )
-            for project, other in self._found.items()
-        )
-
-
 def _merged(
     sources: Sources, table: Table, limit: int, ours: Ownership, until: Deadline
 ) -> Merged[Source]:
@@ -227,7 +181,25 @@ def _merged(
         return sources.read(source, table, chosen)
 
     lists = [(one, sources.candidates(one, table)) for one in sources.opened]
-    return merge(lists, limit, read, ours.keep, lambda: until.passed)
+    return merge(lists, limit, read, partial(sources.keeps, ours=ours), lambda: until.passed)
+
+
+def _own_rows_exist(sources: Sources, ours: Ownership) -> bool:
+    """Whether any row of the projects is ours, filters apart. Of many rows that no filter let pass
+    some are taken to be."""
+    for source in sources.opened:
+        wanted = Wanted(tuple(source.admitted.projects), tuple(source.admitted.merged))
+        if not source.admitted:
+            continue
+        try:
+            rows = source.reader.how_many(wanted)
+            if rows > MAX_JUDGED and not ours.dropped:
+                return True
+            if rows > len(ours.others_rows(source.reader, wanted)):
+                return True
+        except StoreError:
+            return True
+    return False
 
 
 def _without_columns(sources: Sources, want: Want) -> tuple[AnswerWarning, ...]:

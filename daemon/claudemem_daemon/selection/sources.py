@@ -14,6 +14,8 @@ from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.belonging import belonging
 from claudemem_daemon.selection.flow import Flow
+from claudemem_daemon.selection.merge import Chosen
+from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
@@ -171,6 +173,14 @@ class Sources:
         """Raises `StoreChanged` where what was read may not be one state of each store."""
         for source in self.opened:
             source.reader.confirm()
+
+    def keeps(self, one: Chosen[Source], ours: Ownership) -> bool:
+        """Whether a row is of the repository that asks; one of which that could not be read is."""
+        try:
+            return ours.keeps(one.row, one.origin.reader)
+        except StoreError as error:
+            self.stopped(one.origin, error)
+            return True
 
     def reports(self, located: Located) -> tuple[StoreReport, ...]:
         """Those that were opened or tried; of any other nothing is known."""

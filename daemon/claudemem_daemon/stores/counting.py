@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import (
@@ -15,8 +17,9 @@ from claudemem_daemon.stores.sql import (
 )
 
 
-def counts(schema: Schema, wanted: Wanted) -> Statement:
-    """For explain: rows of the projects, of those the right type, of those a right concept."""
+def counts(schema: Schema, wanted: Wanted, without: Collection[int] = ()) -> Statement:
+    """For explain: rows of the projects, of those the right type, of those a right concept; all
+    but the ids `without`."""
     kind = Builder()
     if wanted.types is not None:
         kind.add(f"lower(type) IN {LIST}", as_list(wanted.types))
@@ -33,8 +36,15 @@ def counts(schema: Schema, wanted: Wanted) -> Statement:
     both = f"({kind.text}) AND ({concept.text})"
     return Statement(
         f"SELECT count(*), coalesce(sum({kind.text}), 0), coalesce(sum({both}), 0)"
-        f" FROM observations NOT INDEXED WHERE id IN ({' UNION '.join(parts)})",
-        (*kind.parameters, *kind.parameters, *concept.parameters, *parameters),
+        f" FROM observations NOT INDEXED WHERE id IN ({' UNION '.join(parts)})"
+        f" AND id NOT IN {LIST}",
+        (
+            *kind.parameters,
+            *kind.parameters,
+            *concept.parameters,
+            *parameters,
+            as_list(sorted(without)),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ the methods of `Store`; `pool.make_store` chooses it by the reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -15,7 +15,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
-from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.stores.rows import Cell, Row
 from claudemem_daemon.stores.sql import Column, Parameter, Table, Wanted
 
 T = TypeVar("T")
@@ -92,11 +92,22 @@ class StoreReader(Protocol):
     def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
         """Those of `ids` whose observations hold every word, by comparing their texts."""
 
-    def counts(self, wanted: Wanted) -> tuple[int, int, int]:
-        """Rows of the projects, of those the right type, of those a right concept."""
+    def counts(self, wanted: Wanted, without: Collection[int] = ()) -> tuple[int, int, int]:
+        """Rows of the projects, of those the right type, of those a right concept; all but the ids
+        `without`."""
 
     def how_many(self, wanted: Wanted) -> int:
         """Rows of the projects, whatever the filters."""
+
+    def files_of_session(self, session: str) -> Iterator[Cell]:
+        """The lists of files of a session's observations, those without an absolute path perhaps
+        left out."""
+
+    def files_outside(
+        self, wanted: Wanted, roots: Sequence[str]
+    ) -> Iterator[tuple[int, str, Cell, Cell]]:
+        """Id, project, files_read and files_modified of the projects' observations that name an
+        absolute path; those that name one below a root (with a slash at its end) perhaps left out."""
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
         """How the observations are found, for explain."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Final, TypeVar
@@ -11,7 +11,7 @@ import apsw
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores import counting, sql
+from claudemem_daemon.stores import counting, files, sql
 from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.connection import Connection
@@ -21,7 +21,7 @@ from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
 from claudemem_daemon.stores.recent import RecentRows
-from claudemem_daemon.stores.rows import Row, text
+from claudemem_daemon.stores.rows import Cell, Row, text
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
@@ -207,9 +207,21 @@ class SqliteReader:
             ExplainedQuery(plan, one.text, one.parameters, self.query_plan(one)) for one in found
         )
 
-    def counts(self, wanted: Wanted) -> tuple[int, int, int]:
+    def files_of_session(self, session: str) -> Iterator[Cell]:
+        for cells in self._flow(files.of_session(self.schema, session)):
+            yield from cells
+
+    def files_outside(
+        self, wanted: Wanted, roots: Sequence[str]
+    ) -> Iterator[tuple[int, str, Cell, Cell]]:
+        for number, project, read, modified in self._flow(
+            files.outside(self.schema, wanted, roots)
+        ):
+            yield int(number or 0), text(project), read, modified
+
+    def counts(self, wanted: Wanted, without: Collection[int] = ()) -> tuple[int, int, int]:
         """Rows of the projects, of those the right type, of those a right concept."""
-        for project, kind, concept in self._flow(counting.counts(self.schema, wanted)):
+        for project, kind, concept in self._flow(counting.counts(self.schema, wanted, without)):
             return int(project or 0), int(kind or 0), int(concept or 0)
         return 0, 0, 0
 

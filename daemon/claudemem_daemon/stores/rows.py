@@ -36,6 +36,8 @@ SUMMARY_CELLS: Final = (
     "next_steps",
     "notes",
     "created_at",
+    "files_read",
+    "files_edited",
 )
 
 _TINY: Final = 10**8

@@ -13,9 +13,10 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.ownership import MAX_BYTES, PathOwnership
-from claudemem_daemon.selection.foreign import Neighbours
+from claudemem_daemon.selection.ownership import Ownership
 from tests.cases.conftest import world as world
 from tests.cases.world import World, eventually
+from tests.selection.asking import make_keys
 
 
 def titles(world: World, cwd: Path) -> list[str]:
@@ -160,7 +161,7 @@ def test_a_link_that_leads_nowhere_is_no_repository(world: World) -> None:
     ids=["surrogate", "nul", "too deep", "too long", "no folder", "above all", "nothing"],
 )
 def test_no_path_breaks_an_answer(path: str) -> None:
-    assert Neighbours(["/app"], []).owner([path], ["app"]) is None
+    assert Ownership(make_keys(checkouts=["/app"])).owner([path], "app") is None
 
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ def test_nothing_below_what_is_gone_is_looked_at(
 def test_a_path_below_ours_by_its_spelling_needs_no_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    neighbours = Neighbours([str(tmp_path)], [str(tmp_path / ".git")])
+    ownership = Ownership(make_keys(checkouts=[str(tmp_path)]))
     monkeypatch.setattr(os, "lstat", lambda path: pytest.fail(f"looked at {path}"))
     monkeypatch.setattr(os, "stat", lambda path: pytest.fail(f"looked at {path}"))
-    assert neighbours.owner(["/x/app/b", f"{tmp_path}/a"], ["app"]) is None
+    assert ownership.owner(["/x/app/b", f"{tmp_path}/a"], "app") is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.selection.foreign import may_be_absolute
+from claudemem_daemon.selection.ownership import may_be_absolute
 from claudemem_daemon.stores.rows import Cell, text_list
 
 pieces = st.lists(

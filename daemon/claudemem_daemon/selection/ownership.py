@@ -1,0 +1,156 @@
+"""Rows of another repository that happens to have the same name.
+
+Two repositories `/one/api` and `/two/api` share the key `api` in one store. What tells them apart is
+where the files lie that a row names; for a session summary, also those that the session's
+observations name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cached_property
+
+from claudemem_daemon.dependencies import FileIdentity, file_identity
+from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.repository.names import Identity, identity_of
+from claudemem_daemon.repository.ownership import Checkout, PathOwnership
+from claudemem_daemon.stores.interface import StoreReader
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Cell, Row, text_list
+from claudemem_daemon.stores.sql import Wanted
+from claudemem_daemon.warning import AnswerWarning
+
+_FILES = slice(7, 9)
+"""Of the cells of an observation, and of a summary: the lists of files."""
+
+
+def may_be_absolute(cell: Cell) -> bool:
+    """Whether a cell's list of paths can hold an absolute one; told without parsing it, and wrong
+    only in saying yes."""
+    if not isinstance(cell, str):
+        return cell is not None
+    # A JSON text that starts with an escape may start with that of a slash.
+    return cell.startswith("/") or '"/' in cell or '"\\' in cell
+
+
+class Ownership:
+    """Judges rows; remembers what it saw of the file system, so: for one answer."""
+
+    def __init__(self, keys: ProjectKeys) -> None:
+        self._roots = tuple(checkout.rstrip("/") + "/" for checkout in keys.checkouts)
+        self._common_dirs = keys.common_dirs
+        self._excluded = frozenset(keys.excluded)
+        self._paths = PathOwnership()
+        self._sessions: dict[tuple[StoreReader, str, str], str | None] = {}
+        self._others: dict[str, str] = {}
+        self._dependencies: dict[str, FileIdentity] = {}
+
+    def keeps(self, row: Row, reader: StoreReader) -> bool:
+        """Whether the row is ours to show. Drops rows of an excluded checkout that were merged into
+        a key of ours, too. Raises `StoreError`."""
+        if row.project in self._excluded:
+            return False
+        other = self.other_repository(row, reader)
+        if other is not None:
+            self._note(row.project, other)
+        return other is None
+
+    def _note(self, project: str, other: str) -> None:
+        self._others.setdefault(project, other)
+        if other not in self._dependencies:
+            self._dependencies[other] = file_identity(os.path.join(other, ".git"))
+
+    @property
+    def dropped(self) -> bool:
+        """Whether any row was another repository's."""
+        return bool(self._others)
+
+    def dependencies(self) -> tuple[FileIdentity, ...]:
+        """The other checkouts: without one, its rows are told apart no more."""
+        return tuple(self._dependencies.values())
+
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        return tuple(
+            AnswerWarning(
+                "ambiguous_key",
+                f"key {project!r} is used by another repository too, {other}: rows with files there"
+                " are left out; give each its own store by CLAUDE_MEM_DAEMON_STORES",
+                path=other,
+                key=project,
+            )
+            for project, other in self._others.items()
+        )
+
+    def other_repository(self, row: Row, reader: StoreReader | None = None) -> str | None:
+        """The folder of the repository whose row this is, if its paths say that it is not ours. A
+        summary without such paths is judged by its session in `reader`. Raises `StoreError`."""
+        paths = [path for cell in row.cells[_FILES] for path in _absolute(cell)]
+        if len(row.cells) == len(OBSERVATION_CELLS) or paths or reader is None:
+            return self.owner(paths, row.project)
+        known = (reader, row.session, row.project)
+        if known not in self._sessions:
+            self._sessions[known] = self._of_session(reader, row)
+        return self._sessions[known]
+
+    def _of_session(self, reader: StoreReader, row: Row) -> str | None:
+        paths: list[str] = []
+        for cell in reader.files_of_session(row.session):
+            more = _absolute(cell)
+            if any(self._is_below_ours(path) for path in more):
+                return None
+            paths += more
+        return self.owner(paths, row.project)
+
+    def others_rows(self, reader: StoreReader, wanted: Wanted) -> frozenset[int]:
+        """Ids of the projects' observations that are another repository's, filters apart. Reads
+        every row that names a file outside our checkouts. Raises `StoreError`."""
+        found: set[int] = set()
+        for number, project, *cells in reader.files_outside(wanted, self._roots):
+            paths = [path for cell in cells for path in _absolute(cell)]
+            other = self.owner(paths, project)
+            if other is not None:
+                self._note(project, other)
+                found.add(number)
+        return frozenset(found)
+
+    def owner(self, paths: Iterable[str], project: str) -> str | None:
+        """The other repository's checkout, if none of the absolute paths lies in our repository and
+        one lies in a checkout there is now of another one that has one of the project's names, by
+        its own folder or by its repository's.
+
+        A removed worktree's folder is not there any more, and so never another repository.
+        """
+        paths = list(paths)
+        if not self._roots or any(self._is_below_ours(path) for path in paths):
+            return None
+        names = frozenset(name for name in (project, *project.split("/")) if name)
+        other: str | None = None
+        for path in paths:
+            for checkout in self._around(path, names):
+                if checkout.repository in self._ours:
+                    return None
+                if other is None and not names.isdisjoint(checkout.names):
+                    other = checkout.folder
+        return other
+
+    def _is_below_ours(self, path: str) -> bool:
+        """By its spelling, which costs no system call."""
+        return f"{path}/".startswith(self._roots) and "/../" not in f"{path}/"
+
+    def _around(self, path: str, names: frozenset[str]) -> tuple[Checkout, ...]:
+        # What a row names is mostly a file, and of a link to a file only the folder counts.
+        folder, _, leaf = path.rstrip("/").rpartition("/")
+        whole = leaf in names or leaf == ".."
+        return self._paths.around(path if whole else folder)
+
+    @cached_property
+    def _ours(self) -> frozenset[Identity]:
+        # A folder without a git directory of its own is known by itself.
+        found = (identity_of(folder) for folder in self._common_dirs or self._roots)
+        return frozenset(identity for identity in found if identity is not None)
+
+
+def _absolute(cell: Cell) -> list[str]:
+    if not may_be_absolute(cell):
+        return []
+    return [path for path in text_list(cell) if path.startswith("/")]

@@ -1,0 +1,68 @@
+"""The SQL for the files that observations name, by which rows of two repositories of one name are
+told apart. Pure: text and parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.schema import index_on
+from claudemem_daemon.stores.sql import LIST, Parameter, Statement, Wanted, as_list
+
+MAX_ROWS: Final = 2_000
+"""Rows of one session that are read."""
+MAX_CHARS: Final = 1_000_000
+"""A longer list of files is no list that claude-mem wrote, and is not read."""
+MAX_ROOTS: Final = 8
+"""Folders that SQL compares with; the rest is compared by whoever asked."""
+
+
+def of_session(schema: Schema, session: str) -> Statement:
+    """The rows, each two lists of files, that may name an absolute path."""
+    cells = _cells(schema)
+    absolute = " OR ".join(_may_be_absolute(cell) for cell in cells)
+    return Statement(
+        f"SELECT {', '.join(cells)} FROM observations WHERE {schema.session_column} = ?"
+        f" AND ({absolute}) LIMIT {MAX_ROWS}",
+        (session,),
+    )
+
+
+def outside(schema: Schema, wanted: Wanted, roots: Sequence[str]) -> Statement:
+    """Id, project and both lists of files of the projects' rows that may name an absolute path and
+    none that begins with one of the first few `roots`."""
+    cells = _cells(schema)
+    branches: list[str] = []
+    parameters: list[Parameter] = []
+    for column, names in wanted.branches:
+        index = index_on(schema, "observations", column)
+        by = f" INDEXED BY {index}" if index is not None else ""
+        branches.append(f"SELECT id FROM observations{by} WHERE {column} IN {LIST}")
+        parameters.append(as_list(names))
+    below = ["0"]
+    for root in roots[:MAX_ROOTS]:
+        for cell in cells:
+            below.append(f"ifnull(instr({cell}, ?) > 0 AND instr({cell}, '/..') = 0, 0)")
+            parameters.append(json.dumps(root, ensure_ascii=False)[:-1])
+    absolute = " OR ".join(_may_be_absolute(cell) for cell in cells)
+    return Statement(
+        f"SELECT id, project, {', '.join(cells)} FROM observations"
+        f" WHERE id IN ({' UNION '.join(branches)}) AND ({absolute})"
+        f" AND NOT ({' OR '.join(below)})",
+        (*parameters,),
+    )
+
+
+def _cells(schema: Schema) -> list[str]:
+    return [
+        f"CASE WHEN length({name}) <= {MAX_CHARS} THEN {name} END"
+        if name in schema.observations
+        else "NULL"
+        for name in ("files_read", "files_modified")
+    ]
+
+
+def _may_be_absolute(cell: str) -> str:
+    return f"instr({cell}, '\"/') > 0 OR instr({cell}, '\"\\') > 0 OR {cell} GLOB '/*'"
