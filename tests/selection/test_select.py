@@ -472,7 +472,7 @@ def test_rows_too_large_for_the_time_are_cut_off_between_two_of_them(
 def test_the_limit_0_asks_nothing(store: str) -> None:
     add_observation(store)
     with open_pool() as pool:
-        answer = ask(store, pool=pool, limit=0)
+        answer = ask(store, pool=pool, limit=0, session_count=0, show_last_summary=False)
         assert pool.describe() == ()
     assert not answer.observations
     assert not answer.summaries
