@@ -21,6 +21,10 @@ OURS = ("CLAUDE", "CURSOR", "GEMINI", "COPILOT", "CODEX", "XDG_", "GIT_", "LISTE
 MORE = ("INVOCATION_ID", "WATCHDOG_USEC", "WATCHDOG_PID", "XPC_SERVICE_NAME")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="sized for minutes instead of seconds")
+
+
 @pytest.fixture(autouse=True)
 def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the developer's own assistant, git or service manager decides a test."""
