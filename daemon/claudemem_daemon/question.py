@@ -27,6 +27,7 @@ class Question:
     session_id      the assistant's session, whose own rows are no news to it
     transcript_path the assistant's transcript of this session, for the prior message
     since           store path -> highest observation id already delivered; only newer rows count
+    until           store path -> highest observation id that counts; None = no bound
     """
 
     cwd: str | None
@@ -42,6 +43,7 @@ class Question:
     session_id: str | None = None
     transcript_path: str | None = None
     since: Mapping[str, int] | None = None
+    until: Mapping[str, int] | None = None
 
 
 def caller_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -303,10 +303,10 @@ def test_more_news_than_one_answer_holds_comes_with_the_next_prompts(world: Worl
     text(world, CLAUDE, start())
     for number in range(24):
         news(world, f"row-{number:02d}")
-    told = [text(world, CLAUDE, prompt(words=str(number))) for number in range(5)]
+    told = [text(world, CLAUDE, prompt(words=str(number))) for number in range(9)]
     seen = [word for one in told for word in one.split() if word.startswith("row-")]
     assert sorted(seen) == [f"row-{number:02d}" for number in range(24)]
-    assert "(17 more, with the next prompts)" in told[0]
+    assert all("More comes with the next prompts" in one for one in told[:2])
     assert told[-1] == ""
 
 

@@ -34,7 +34,7 @@ PAGE: Final = 500
 """Rows that are compared with the words at a time."""
 COMPARING: Final = 0.7
 """The share of the time in which rows are compared; the rest is for reading those that match."""
-ALL: Final = Want(None, None, None, None, None)
+ALL: Final = Want(None, None, None, None, None, None)
 
 _REF: Final = re.compile(r"(S?)([a-z]*)([0-9]{1,18})")
 

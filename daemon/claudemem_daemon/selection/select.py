@@ -147,7 +147,8 @@ def make_want(question: Question, settings: Settings) -> Want:
         types=lower_all(settings.types) if settings.types_restricted else None,
         concepts=lower_all(settings.concepts) if settings.concepts_restricted else None,
         platform=platform_name(question.platform_source),
-        since=dict(question.since) if question.since is not None else None,
+        since=question.since,
+        until=question.until,
         not_of=question.session_id if question.since is not None else None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -237,13 +237,15 @@ class Want:
     types: tuple[str, ...] | None
     concepts: tuple[str, ...] | None
     platform: str | None
-    since: dict[str, int] | None
+    since: Mapping[str, int] | None
+    until: Mapping[str, int] | None
     not_of: str | None
 
     def of(self, source: Source, table: Table = "observations") -> Wanted:
-        above = None
+        above = upto = None
         if self.since is not None and table == "observations":
             above = self.since.get(source.ref.path, 0)
+            upto = self.until.get(source.ref.path) if self.until is not None else None
         admitted = source.admitted if table == "observations" else source.summaries
         return Wanted(
             projects=tuple(admitted.projects),
@@ -252,5 +254,6 @@ class Want:
             concepts=self.concepts,
             platform=self.platform,
             above=above,
+            upto=upto,
             not_of=self.not_of,
         )

@@ -74,6 +74,7 @@ def key_of(kind: Kind, question: Question) -> Key:
         question.session_id,
         question.transcript_path,
         None if question.since is None else tuple(sorted(question.since.items())),
+        None if question.until is None else tuple(sorted(question.until.items())),
     )
 
 

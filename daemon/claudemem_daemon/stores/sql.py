@@ -46,7 +46,8 @@ class Wanted:
     projects  values of the project column; merged: values of merged_into_project
     types, concepts, platform
               in lower case
-    above     only rows with a greater id
+    above, upto
+              only rows with a greater id, and with one that is not greater
     not_of    the assistant's own session id, whose rows are left out
     """
 
@@ -56,6 +57,7 @@ class Wanted:
     concepts: tuple[str, ...] | None = None
     platform: str | None = None
     above: int | None = None
+    upto: int | None = None
     not_of: str | None = None
 
     @property
@@ -280,6 +282,8 @@ def _filters(schema: Schema, table: Table, wanted: Wanted, where: Builder) -> No
     """Id, type, session and concept conditions, the cheap ones first."""
     if wanted.above is not None:
         where.add("id > ?", wanted.above)
+    if wanted.upto is not None:
+        where.add("id <= ?", wanted.upto)
     observations = table == "observations"
     if observations and wanted.types is not None:
         if "type" in schema.observations:

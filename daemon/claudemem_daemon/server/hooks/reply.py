@@ -21,8 +21,7 @@ from claudemem_daemon.server.hooks.sessions import Plan
 from claudemem_daemon.server.hooks.transcripts import forked_from
 
 OBSERVER: Final = "CLAUDE_MEM_OBSERVER_SESSION_DIR"
-MAX_NEWS: Final = 5000
-"""Rows that wait for later prompts; of more, the oldest are left out."""
+MORE: Final = "\n(More comes with the next prompts.)"
 
 
 def reply(
@@ -117,61 +116,90 @@ class _Asked:
         )
 
     def news(self, told: Marks) -> HookAnswer:
+        """What is newer than `told`: as much as one answer holds, the first written first. The
+        rest waits for the next prompt, as everything does when time was over."""
         answer = self._since(told)
-        marks = marks_of(answer.selection)
-        kept = {path: mark for path, mark in told.items() if not _began_anew(mark, marks.get(path))}
+        now = marks_of(answer.selection)
+        kept = {path: mark for path, mark in told.items() if not _began_anew(mark, now.get(path))}
         if len(kept) < len(told):
             answer = self._since(kept)
-            marks = marks_of(answer.selection)
-        marks = {**told, **marks}
-        rows = answer.selection.observations
+            now = marks_of(answer.selection)
+        limit = answer.resolved.settings.limit
+        marks = {**kept, **now}
+        more = 0 < limit <= len(answer.selection.observations)
+        if more:
+            answer, marks = self._first_of_many(kept, marks, limit)
+        # Of a store without a mark the same rows would come again.
+        rows = tuple(one for one in answer.selection.observations if one.store in now)
+        if _late(answer.selection):
+            return self.nothing("no time for news")
         if not rows:
             return self.nothing("news, 0 observations", marks)
-        limit = answer.resolved.settings.limit
-        waiting: tuple[Observation, ...] = ()
-        if len(rows) >= limit:
-            # There may be more than one answer holds: the first written go first, the others wait.
-            every = self._since(kept, MAX_NEWS)
-            if every.selection.complete:
-                answer, marks = every, {**told, **marks_of(every.selection)}
-                rows, waiting = _first(every.selection.observations, limit)
-        while True:
-            shown = replace(answer, selection=replace(answer.selection, observations=rows))
-            context = self._render(shown, waiting=len(waiting))
-            if not context.left_out or context.observations < 1:
-                break
-            rows, more = _first(rows, context.observations)
-            waiting = (*waiting, *more)
-        for one in waiting:
-            mark = marks.get(one.store)
-            if mark is not None and one.id <= mark.highest:
-                marks[one.store] = replace(mark, highest=one.id - 1)
-        text = context.text + _more(len(waiting))
+        context, rows, marks = self._fitted(answer, rows, marks, more=more)
+        if not context.complete:
+            return self.nothing("no time for news")
+        more = more or len(rows) < len(answer.selection.observations)
         return HookAnswer(
-            write_output(self.call, text),
+            write_output(self.call, context.text + (MORE if more else "")),
             f"news, {len(rows)} observations",
             self.call.event,
             self.question.cwd,
             marks,
         )
 
-    def _since(self, marks: Marks, limit: int | None = None) -> Answer:
-        since = {path: mark.highest for path, mark in marks.items()}
-        question = replace(self.question, since=since)
-        if limit is not None:
-            question = replace(question, limit=limit)
-        return self.pipeline.ask(question, self.deadline)
+    def _first_of_many(self, told: Marks, now: Marks, limit: int) -> tuple[Answer, dict[str, Mark]]:
+        """The rows that come first after `told`, fewer than `limit`, and how far they go."""
+        marks = dict(now)
+        while True:
+            spans = {path: mark.highest - _highest(told, path) for path, mark in marks.items()}
+            marks = {
+                path: replace(mark, highest=_highest(told, path) + max(1, spans[path] // 2))
+                if spans[path] > 0
+                else mark
+                for path, mark in marks.items()
+            }
+            answer = self._since(told, {path: mark.highest for path, mark in marks.items()})
+            rows = len(answer.selection.observations)
+            if _late(answer.selection) or 0 < rows < limit or max(spans.values(), default=0) <= 1:
+                return answer, marks
+            if rows == 0:
+                # All that is new comes later.
+                told, marks = marks, dict(now)
 
-    def _render(self, answer: Answer, waiting: int = 0) -> Context:
+    def _fitted(
+        self, answer: Answer, rows: tuple[Observation, ...], marks: dict[str, Mark], *, more: bool
+    ) -> tuple[Context, tuple[Observation, ...], dict[str, Mark]]:
+        """The text for as many `rows` as it holds, those rows, and how far they go."""
+        while True:
+            shown = replace(answer, selection=replace(answer.selection, observations=rows))
+            context = self._render(shown, spare=len(MORE) if more else 0)
+            if not context.left_out or not context.observations or not context.complete:
+                return context, rows, marks
+            rows, left = _first(rows, context.observations)
+            more = True
+            for one in left:
+                mark = marks[one.store]
+                marks[one.store] = replace(mark, highest=min(mark.highest, one.id - 1))
+
+    def _since(self, marks: Marks, until: Mapping[str, int] | None = None) -> Answer:
+        since = {path: mark.highest for path, mark in marks.items()}
+        return self.pipeline.ask(replace(self.question, since=since, until=until), self.deadline)
+
+    def _render(self, answer: Answer, spare: int = 0) -> Context:
         most, unit = cap_of(self.call.caller, self.call.kind)
-        if waiting:
+        if spare:
             chars = answer.resolved.settings.context_chars
-            most = (chars if most is None else min(most, chars)) - len(_more(waiting))
+            most = (chars if most is None else min(most, chars)) - spare
         return self.pipeline.render(answer, cap=most, unit=unit, deadline=self.deadline)
 
 
-def _more(waiting: int) -> str:
-    return f"\n({waiting} more, with the next prompts)" if waiting else ""
+def _highest(marks: Marks, path: str) -> int:
+    return marks[path].highest if path in marks else 0
+
+
+def _late(selection: Selection) -> bool:
+    """Whether rows are missing because time was over."""
+    return any(one.code == "deadline" for one in selection.warnings)
 
 
 def _first(
