@@ -142,6 +142,7 @@ _STORE_FIX = {
     "foreign": "take its path out of the setting or the checkout's file that names it",
     "untrusted": "`claudemem-daemon allow PATH` lets it be read",
     "owner": "run the daemon as the store's owner",
+    "hot_journal": "open it once with claude-mem, or with the sqlite3 command",
     "wal_pending": "give write access to its folder, or let its writer close it",
     "io": "a network file system? keep the store on a local disk",
     "slow": "narrow types and concepts, or raise CLAUDE_MEM_DAEMON_TIMEOUT_MS",

@@ -1,0 +1,270 @@
+"""Every change of a store is in the very next answer, by whatever means it came, and a store that
+nobody asks for is left as it would be without us."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import apsw
+import pytest
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import file_state
+from claudemem_daemon.stores import states as states_module
+from claudemem_daemon.stores.connection import Connection
+from claudemem_daemon.stores.interface import StoreChanged
+from claudemem_daemon.stores.model import StoreRef
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.states import SqliteStates
+from tests.stores.reading import open_pool, rows, settle, state
+from tests.support.stores import OtherProcess, add_observation, add_observations, make_store
+
+SOON = 10.0
+
+
+def overwrite(source: str, target: str) -> None:
+    """As `cp` does: the target keeps its inode."""
+    subprocess.run(["cp", source, target], check=True, timeout=30)
+
+
+def overwrite_by_blocks(source: str, target: str) -> None:
+    """As `rsync --inplace` does: only what differs is written, and the times are the source's."""
+    new, old = Path(source).read_bytes(), Path(target).read_bytes()
+    with open(target, "r+b") as file:
+        for at in range(0, len(new), 4096):
+            if new[at : at + 4096] != old[at : at + 4096]:
+                file.seek(at)
+                file.write(new[at : at + 4096])
+        file.truncate(len(new))
+    seen = os.stat(source)
+    os.utime(target, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
+def overwrite_by_another_name(source: str, target: str) -> None:
+    """As where the file alone is mounted into a container: another name, the same inode."""
+    link = target + ".link"
+    os.link(target, link)
+    overwrite(source, link)
+    os.unlink(link)
+
+
+def write_by_another_name(_: str, target: str) -> None:
+    """A writer that knows the file by another name has its WAL beside that name."""
+    link = os.path.join(os.path.dirname(target), "elsewhere", "claude-mem.db")
+    os.makedirs(os.path.dirname(link))
+    os.link(target, link)
+    with OtherProcess(link) as writer:
+        writer.run("DELETE FROM observations WHERE id < 3")
+        writer.run("UPDATE observations SET id = 77")
+        writer.run("PRAGMA wal_checkpoint")
+    os.unlink(link)
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+@pytest.mark.parametrize(
+    "change",
+    [overwrite, overwrite_by_blocks, overwrite_by_another_name, write_by_another_name],
+)
+def test_what_is_written_past_sqlite_is_in_the_next_answer(
+    tmp_path: Path, change: Callable[[str, str], None], journal: str
+) -> None:
+    """Both files have as many pages and were written as often: to SQLite they are the same."""
+    path = make_store(tmp_path / "a" / "s.db", journal=journal)
+    add_observations(path, [{"id": n} for n in (1, 2, 3)])
+    other = make_store(tmp_path / "b" / "s.db", journal=journal)
+    add_observations(other, [{"id": n} for n in (75, 76, 77)])
+    with open_pool() as pool:
+        before = state(pool, path)
+        assert rows(pool, path) == [3, 2, 1]
+        change(other, path)
+        assert not before.holds()
+        assert rows(pool, path)[0] == 77
+        assert state(pool, path).holds()
+
+
+def test_other_tables_at_the_same_schema_version_are_read_as_they_are(tmp_path: Path) -> None:
+    """Both commit counts differ, so SQLite reads the pages anew; but not the tables."""
+    path = make_store(tmp_path / "s.db", journal="delete")
+    add_observation(path, id=1)
+    other = make_store(tmp_path / "other.db", journal="delete")
+    for n in range(3):
+        add_observation(other, id=5 + n)
+    with apsw.Connection(other) as db:
+        (version,) = db.execute("PRAGMA schema_version").fetchall()[0]
+        db.execute("ALTER TABLE observations RENAME TO away")
+        db.execute("CREATE TABLE observations AS SELECT id + 90 AS id, * FROM away")
+        db.execute("ALTER TABLE observations DROP COLUMN synced_at")
+        db.execute(f"PRAGMA schema_version = {version}")
+    db.close()
+    with open_pool() as pool:
+        assert rows(pool, path) == [1]
+        overwrite(other, path)
+        assert rows(pool, path) == [97, 96, 95]
+
+
+def test_a_copy_that_is_not_finished_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read while the file was just being written counts for that answer alone."""
+    path = make_store(tmp_path / "s.db", journal="delete")
+    add_observation(path)
+    with open_pool() as pool:
+        monkeypatch.setattr("time.time_ns", lambda: os.stat(path).st_ctime_ns + 1_000_000)
+        with pool.reading(StoreRef(path, "told"), Deadline.after(SOON)) as reader:
+            early = reader.version
+        monkeypatch.undo()
+        assert early.racy
+        assert not early.holds()
+        assert state(pool, path).holds()
+
+
+@pytest.mark.parametrize("make", [file_state, None], ids=["file", "store"])
+def test_a_second_change_within_one_tick_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: object
+) -> None:
+    """Where the clock of the file system does not advance between two changes."""
+    path = make_store(tmp_path / "s.db", journal="delete")
+    add_observation(path, id=1)
+    now = os.stat(path).st_ctime_ns
+    monkeypatch.setattr("time.time_ns", lambda: now + 1_000_000)
+    if make is not None:
+        assert file_state(path).racy
+        return
+    states = SqliteStates(path, count(1))
+    number, racy = states.number(Deadline.after(SOON))
+    assert (number, racy) == (1, True)
+    monkeypatch.setattr("time.time_ns", lambda: now + states_module.RACY_NS)
+    assert states.number(Deadline.after(SOON)) == (1, False)
+    states.let_go()
+
+
+def open_files(path: str) -> list[str]:
+    """What this process has open of a store, side files too."""
+    held = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue
+        if target.startswith(path):
+            held.append(target)
+    return held
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
+def test_a_store_that_nobody_asks_for_is_let_go_of(tmp_path: Path) -> None:
+    """The last writer to leave moves its commits into the file and takes the side files along."""
+    path = make_store(tmp_path / "s.db")
+    add_observation(path, id=1)
+    settle(path)
+    pool = StorePool(idle_seconds=0.05)
+    try:
+        before = state(pool, path)
+        wait_until(lambda: not open_files(path) and pool.describe()[0].connections == 0)
+        assert before.holds()
+        assert not open_files(path)
+        with OtherProcess(path) as writer:
+            writer.run("UPDATE observations SET id = 2")
+        assert sorted(os.listdir(tmp_path)) == ["s.db"]
+        assert not before.holds()
+        shutil.copy(path, tmp_path / "copy.db")
+        assert rows(pool, path) == rows(pool, str(tmp_path / "copy.db")) == [2]
+        # The next quiet is noticed as well.
+        wait_until(lambda: not open_files(path))
+    finally:
+        pool.close()
+
+
+def test_an_answer_from_before_the_quiet_is_as_good_as_its_store(tmp_path: Path) -> None:
+    """Also after the store was opened again for another question."""
+    path = make_store(tmp_path / "s.db", journal="delete")
+    add_observation(path, id=1)
+    with open_pool() as pool:
+        before = state(pool, path)
+        for store in pool._stores.values():
+            store.let_go()
+        assert before.holds()
+        assert state(pool, path) == before
+        assert before.holds()
+        add_observation(path, id=2)
+        assert not before.holds()
+
+
+def test_a_commit_on_its_way_is_not_taken_for_quiet(tmp_path: Path) -> None:
+    """The frames of a commit are in the WAL before its index tells of them: while there are any,
+    the times of the files prove nothing."""
+    path = make_store(tmp_path / "s.db")
+    add_observation(path, id=1)
+    with open_pool() as pool, OtherProcess(path) as writer:
+        writer.run("UPDATE observations SET title = 'in the WAL'")
+        before = state(pool, path)
+        assert before.holds()
+        for store in pool._stores.values():
+            store.let_go()
+        assert not before.holds()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = Deadline.after(SOON)
+    while not true():
+        assert not deadline.passed
+
+
+def test_a_writer_with_a_rollback_journal_does_not_wait_for_a_reading(tmp_path: Path) -> None:
+    """It commits in its middle; what was read is then read again."""
+    path = make_store(tmp_path / "s.db", journal="delete")
+    add_observation(path, id=1)
+    ref = StoreRef(path, "told")
+    with open_pool() as pool, OtherProcess(path) as writer:
+        writer.run("PRAGMA busy_timeout = 0")
+        assert rows(pool, path) == [1]  # From now on it is known to have a rollback journal.
+        with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
+            assert reader.highest_id() == 1
+            reader.confirm()
+            writer.run("UPDATE observations SET id = 2")
+            with pytest.raises(StoreChanged):
+                reader.confirm()
+        assert rows(pool, path) == [2]
+        with pool.reading(ref, Deadline.after(SOON)) as reader:
+            assert reader.highest_id() == 2
+            with pytest.raises(AssertionError, match="locked"):
+                writer.run("UPDATE observations SET id = 3")
+
+
+def test_nothing_that_is_run_can_write(tmp_path: Path) -> None:
+    """Not even a table of its own for the time being."""
+    path = make_store(tmp_path / "s.db")
+    connection = Connection(path)
+    try:
+        connection.prepare()
+        for statement in ("CREATE TEMP TABLE t (x)", "DELETE FROM observations"):
+            with pytest.raises(apsw.ReadOnlyError):
+                connection.db.execute(statement)
+    finally:
+        connection.close()
+
+
+def test_a_schema_cannot_call_what_only_a_query_may(tmp_path: Path) -> None:
+    """A column computed by a stranger's expression runs no function with effects."""
+
+    def effect(*_: object) -> int:
+        return 1
+
+    path = str(tmp_path / "s.db")
+    with apsw.Connection(path) as db:
+        db.create_scalar_function("effect", effect, 0, deterministic=True)
+        db.execute("CREATE TABLE t (a, b AS (effect()))")
+        db.execute("INSERT INTO t VALUES (1)")
+    db.close()
+    connection = Connection(path)
+    try:
+        connection.db.create_scalar_function("effect", effect, 0, deterministic=True)
+        with pytest.raises(apsw.Error, match="unsafe use of effect"):
+            connection.db.execute("SELECT b FROM t").fetchall()
+    finally:
+        connection.close()
