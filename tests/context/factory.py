@@ -87,6 +87,7 @@ KEYS = ProjectKeys(
     name="app",
     checkouts=("/w/app", "/w/app-a", "/w/app-b"),
     warnings=(),
+    here="/w/app",
 )
 
 FILTERS = Filters(

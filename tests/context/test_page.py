@@ -226,7 +226,7 @@ def test_rows_of_other_worktrees_say_where_they_were_written() -> None:
 
 def test_a_last_session_elsewhere_is_explained_as_rows_are() -> None:
     """The section's heading has the tag, no row has."""
-    asked = replace(KEYS, name="app/app-a")
+    asked = replace(KEYS, name="app/app-a", here="/w/app-a")
     for chosen in (selection((), [session(1)]), selection([row(1, project="app-a")], [session(2)])):
         text = context(replace(chosen, rows_exist=True), keys=asked).text
         assert "## Last session, 2026-05-11 12:0" in text
@@ -237,7 +237,7 @@ def test_a_last_session_elsewhere_is_explained_as_rows_are() -> None:
 
 def test_from_a_worktree_its_own_rows_are_the_plain_ones() -> None:
     chosen = [row(3, project="app/app-a"), row(2, project="app-a"), row(1)]
-    text = context(selection(chosen), keys=replace(KEYS, name="app/app-a")).text
+    text = context(selection(chosen), keys=replace(KEYS, name="app/app-a", here="/w/app-a")).text
     assert items(text) == [
         "3 12:03 🔴 title 3",
         "2 12:02 🔴 title 2",

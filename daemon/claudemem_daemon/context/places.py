@@ -41,5 +41,5 @@ def _own(question: Question, keys: ProjectKeys) -> frozenset[str]:
     exact = [one for one in keys.keys if one.match == "exact"]
     if question.projects:
         return frozenset(one.key for one in exact) if len(exact) == 1 else frozenset()
-    here = {one.path for one in exact if one.key == keys.name and one.path is not None}
-    return frozenset((keys.name, *(one.key for one in exact if one.path in here)))
+    here = (one.key for one in exact if one.path is not None and one.path == keys.here)
+    return frozenset((keys.name, *here))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from claudemem_daemon.question import Scope
-from claudemem_daemon.repository.model import ProjectKey, ProjectKeys, Repository, Role, Worktree
+from claudemem_daemon.repository.model import ProjectKey, ProjectKeys, Repository, Worktree
 from claudemem_daemon.repository.names import FolderNames
 from claudemem_daemon.settings.exclusion import excluded, excluding, expanded
 from claudemem_daemon.settings.keys import shown
@@ -48,7 +48,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         checkouts = [repository.top or repository.cwd]
     common_dirs = [repository.common_dir] if repository.common_dir is not None else []
     warnings = list(_main_unknown(repository, settings))
-    excluded_keys = [key for one in left_out for key in _names(repository.name, one)]
+    excluded_keys = [key for one in left_out for key in _names(_heads(repository, settings), one)]
     dependencies = exclusion.dependencies
     around = repository.superproject
     if around is not None and settings.scope != "self":
@@ -68,6 +68,8 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         warnings=(*warnings, *_nameless(repository)),
         common_dirs=tuple(dict.fromkeys(common_dirs)),
         dependencies=dependencies,
+        here=repository.current.path if repository.current is not None else None,
+        shared_folders=_shared_folders(repository, settings),
     )
 
 
@@ -170,65 +172,102 @@ def _own(
     name = repository.name
     if not name:
         return
-    main = repository.main
-    path = main.path if main is not None else None
-    current = repository.current
-    linked = current is not None and not current.main
+    path = repository.main.path if repository.main is not None else None
     scope: Scope = settings.scope
-    whole: Role = "main"
+    aliases = settings.aliases.get(name, ())
+    alias_rule = "older name by CLAUDE_MEM_DAEMON_ALIASES"
     if repository.kind == "none":
         folder = repository.top or repository.cwd
         yield ProjectKey(as_key(name), "exact", "main", folder, "the folder's own name")
-        yield from _aliases(name, settings, prefix=False)
-        return
-    if scope != "self" or not linked:
-        rule = "the main checkout's folder" if main is not None else "the repository's name"
-        yield ProjectKey(as_key(name), "exact", whole, path, rule)
+    elif scope != "self" or not _is_linked(repository):
+        rule = "the main checkout's folder" if path is not None else "the repository's name"
+        yield ProjectKey(as_key(name), "exact", "main", path, rule)
         for other in repository.fallback_names:
             yield ProjectKey(as_key(other), "exact", "alias", path, "another name of this folder")
-    for one in repository.worktrees:
-        if one in left_out or (scope != "all" and one is not current):
-            continue
-        yield from _of_worktree(name, one)
-    if scope == "all":
-        yield ProjectKey(
-            as_key(name) + "/", "prefix", "removed", None, f"rows of removed worktrees of {name}"
-        )
+    for worktree in _in_scope(repository, scope):
+        if worktree not in left_out:
+            yield from _of_worktree(_heads(repository, settings), worktree)
+    if scope == "all" and repository.kind != "none":
+        rule = f"rows of removed worktrees of {name}"
+        yield ProjectKey(as_key(name) + "/", "prefix", "removed", None, rule)
         for other in repository.fallback_names:
             rule = f"rows of worktrees under the other name {other}"
             yield ProjectKey(as_key(other) + "/", "prefix", "alias", None, rule)
-    yield from _aliases(name, settings, prefix=scope == "all")
+    for older in aliases if scope != "self" or not _is_linked(repository) else ():
+        yield ProjectKey(as_key(older), "exact", "alias", None, alias_rule)
+        if scope == "all" and repository.kind != "none":
+            yield ProjectKey(as_key(older) + "/", "prefix", "alias", None, alias_rule)
 
 
-def _of_worktree(name: str, one: Worktree) -> Iterator[ProjectKey]:
-    if one.state == "replaced":
+def _is_linked(repository: Repository) -> bool:
+    return repository.current is not None and not repository.current.main
+
+
+def _in_scope(repository: Repository, scope: Scope) -> tuple[Worktree, ...]:
+    """The linked worktrees that are asked for, the current one first."""
+    current = repository.current
+    own = (current,) if current is not None and not current.main else ()
+    others = (one for one in repository.worktrees if one is not current)
+    return (*own, *others) if scope == "all" else own
+
+
+def _heads(repository: Repository, settings: Settings) -> tuple[str, ...]:
+    """All that can stand for P in `P/W`."""
+    aliases = settings.aliases.get(repository.name, ())
+    return (repository.name, *repository.fallback_names, *aliases)
+
+
+def _of_worktree(heads: tuple[str, ...], worktree: Worktree) -> Iterator[ProjectKey]:
+    name = heads[0]
+    if worktree.state == "replaced":
         rule = f"worktree of {name}, whose folder another repository has now"
-        yield ProjectKey(as_key(f"{name}/{one.name}"), "exact", "removed", None, rule)
+        yield ProjectKey(as_key(f"{name}/{worktree.name}"), "exact", "removed", None, rule)
         return
-    for leaf in (one.name, *one.other_names):
-        why = "" if leaf == one.name else f" (another name of {one.name})"
-        yield ProjectKey(
-            as_key(f"{name}/{leaf}"), "exact", "worktree", one.path, f"worktree of {name}{why}"
-        )
-        rule = f"worktree folder alone, as older releases wrote it{why}"
-        yield ProjectKey(as_key(leaf), "exact", "worktree", one.path, rule, bare=True)
+    for leaf in (worktree.name, *worktree.other_names):
+        why = "" if leaf == worktree.name else f" (another name of {worktree.name})"
+        for head in heads:
+            key = as_key(f"{head}/{leaf}")
+            rule = f"worktree of {head}{why}"
+            yield ProjectKey(key, "exact", "worktree", worktree.path, rule)
+        # Of a worktree in a folder of the repository's name that name alone is the main checkout's.
+        if leaf not in heads:
+            rule = f"worktree folder alone, as older releases wrote it{why}"
+            yield ProjectKey(as_key(leaf), "exact", "worktree", worktree.path, rule, bare=True)
 
 
-def _aliases(name: str, settings: Settings, *, prefix: bool) -> Iterator[ProjectKey]:
-    rule = "older name by CLAUDE_MEM_DAEMON_ALIASES"
-    for older in settings.aliases.get(name, ()):
-        yield ProjectKey(as_key(older), "exact", "alias", None, rule)
-        if prefix:
-            yield ProjectKey(as_key(older) + "/", "prefix", "alias", None, rule)
+def _names(heads: tuple[str, ...], worktree: Worktree) -> list[str]:
+    leaves = (worktree.name, *worktree.other_names)
+    names = [f"{head}/{leaf}" for leaf in leaves for head in heads]
+    return [as_key(name) for name in (*names, *(leaf for leaf in leaves if leaf not in heads))]
 
 
-def _names(name: str, one: Worktree) -> list[str]:
-    leaves = (one.name, *one.other_names)
-    return [as_key(key) for leaf in leaves for key in (f"{name}/{leaf}", leaf)]
+def _shares_its_key(repository: Repository) -> bool:
+    """Whether other worktrees have or had the current one's `P/W`: assistants make them in folders
+    that are all named after the repository (`~/.codex/worktrees/<hex>/<repository>`)."""
+    current = repository.current
+    if current is None or current.main:
+        return False
+    others = [one for one in repository.worktrees if one is not current]
+    return current.name == repository.name or any(one.name == current.name for one in others)
+
+
+def _shared_folders(repository: Repository, settings: Settings) -> tuple[str, ...]:
+    """See `ProjectKeys.shared_folders`."""
+    current = repository.current
+    if settings.scope == "all" or current is None or not _shares_its_key(repository):
+        return ()
+    main = repository.main
+    outer = (main.path,) if settings.scope == "parent" and main is not None else ()
+    return (current.path, *outer)
 
 
 def _title(repository: Repository) -> str:
+    """P, or `P/W`; with the folder around W where W alone does not tell which worktree it is."""
     current = repository.current
     if current is None or current.main:
         return as_key(repository.name)
-    return as_key(f"{repository.name}/{current.name}")
+    parts = [repository.name, current.name]
+    if _shares_its_key(repository):
+        around = os.path.basename(os.path.dirname(current.path))
+        parts[1:] = [around] if current.name == repository.name else [around, current.name]
+    return as_key("/".join(parts))

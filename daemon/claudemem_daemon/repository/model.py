@@ -113,3 +113,8 @@ class ProjectKeys:
     """Of this repository and those around it: what all their checkouts have in common, however the
     path to one is spelled."""
     dependencies: tuple[FileDependency, ...] = ()
+    here: str | None = None
+    """The checkout that asks."""
+    shared_folders: tuple[str, ...] = ()
+    """Where several worktrees have one key, the folders of those whose rows are asked for, the
+    current one's first: rows with files in another of the same name are not. Else empty."""

@@ -8,7 +8,7 @@ observations name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from claudemem_daemon.dependencies import FileIdentity, file_identity
@@ -40,20 +40,44 @@ class Ownership:
         self._roots = tuple(checkout.rstrip("/") + "/" for checkout in keys.checkouts)
         self._common_dirs = keys.common_dirs
         self._excluded = frozenset(keys.excluded)
+        self._shared_folders = keys.shared_folders
         self._paths = PathOwnership()
-        self._sessions: dict[tuple[StoreReader, str, str], str | None] = {}
         self._others: dict[str, str] = {}
         self._dependencies: dict[str, FileIdentity] = {}
 
     def keeps(self, row: Row, reader: StoreReader) -> bool:
         """Whether the row is ours to show. Drops rows of an excluded checkout that were merged into
         a key of ours, too. Raises `StoreError`."""
-        if row.project in self._excluded:
+        if row.project in self._excluded or self._is_of_another_worktree(row, reader):
             return False
         other = self.other_repository(row, reader)
         if other is not None:
             self._note(row.project, other)
         return other is None
+
+    def _is_of_another_worktree(self, row: Row, reader: StoreReader) -> bool:
+        """Whether a row is of a worktree that shares its key with the one that asks: no file in a
+        folder that is asked for, and one in another checkout or a removed one of the same name."""
+        if not self._shared_folders:
+            return False
+        asked_for = {os.path.realpath(folder) for folder in self._shared_folders}
+        same_name = f"/{os.path.basename(self._shared_folders[0])}/"
+        elsewhere = False
+        for path in self._paths_of(row, reader):
+            around = self._paths.around(path)
+            if around and around[0].folder in asked_for:
+                return False
+            inside = bool(around) and around[0].repository in self._ours
+            elsewhere = elsewhere or inside or same_name in path
+        return elsewhere
+
+    def _paths_of(self, row: Row, reader: StoreReader) -> Iterator[str]:
+        """The absolute paths that a row names; of a summary without any, its session's."""
+        own = [path for cell in row.cells[_FILES] for path in _absolute(cell)]
+        yield from own
+        if not own and len(row.cells) != len(OBSERVATION_CELLS):
+            for cell in reader.files_of_session(row.session):
+                yield from _absolute(cell)
 
     def _note(self, project: str, other: str) -> None:
         self._others.setdefault(project, other)
@@ -84,22 +108,11 @@ class Ownership:
     def other_repository(self, row: Row, reader: StoreReader | None = None) -> str | None:
         """The folder of the repository whose row this is, if its paths say that it is not ours. A
         summary without such paths is judged by its session in `reader`. Raises `StoreError`."""
-        paths = [path for cell in row.cells[_FILES] for path in _absolute(cell)]
-        if len(row.cells) == len(OBSERVATION_CELLS) or paths or reader is None:
-            return self.owner(paths, row.project)
-        known = (reader, row.session, row.project)
-        if known not in self._sessions:
-            self._sessions[known] = self._of_session(reader, row)
-        return self._sessions[known]
-
-    def _of_session(self, reader: StoreReader, row: Row) -> str | None:
-        paths: list[str] = []
-        for cell in reader.files_of_session(row.session):
-            more = _absolute(cell)
-            if any(self._is_below_ours(path) for path in more):
-                return None
-            paths += more
-        return self.owner(paths, row.project)
+        if reader is None or len(row.cells) == len(OBSERVATION_CELLS):
+            return self.owner(
+                (p for cell in row.cells[_FILES] for p in _absolute(cell)), row.project
+            )
+        return self.owner(self._paths_of(row, reader), row.project)
 
     def others_rows(self, reader: StoreReader, wanted: Wanted) -> frozenset[int]:
         """Ids of the projects' observations that are another repository's, filters apart. Reads
@@ -120,12 +133,16 @@ class Ownership:
 
         A removed worktree's folder is not there any more, and so never another repository.
         """
-        paths = list(paths)
-        if not self._roots or any(self._is_below_ours(path) for path in paths):
+        if not self._roots:
             return None
+        elsewhere: list[str] = []
+        for path in paths:
+            if self._is_below_ours(path):
+                return None
+            elsewhere.append(path)
         names = frozenset(name for name in (project, *project.split("/")) if name)
         other: str | None = None
-        for path in paths:
+        for path in elsewhere:
             for checkout in self._around(path, names):
                 if checkout.repository in self._ours:
                     return None
