@@ -46,6 +46,7 @@ def room(path: Path) -> str:
         ("uvicorn", {"server"}),
         ("httptools", {"server"}),
         ("click", {"cli"}),
+        ("rich", {"cli"}),
         ("sqlite3", {"demo"}),
     ],
 )

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.projects import list_projects
+from claudemem_daemon.diagnostics.causes import fate_fix, find_causes, verdict
+from claudemem_daemon.diagnostics.projects import list_projects, resembling
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.pipeline import Pipeline
+from claudemem_daemon.pipeline import Pipeline, ResolvedQuestion
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection import lookup
 from claudemem_daemon.selection.lookup import Ref
-from claudemem_daemon.shapes import observation_shape, plain, summary_shape, warning_shapes
+from claudemem_daemon.settings import modes
+from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.shapes import (
+    explain_shape,
+    observation_shape,
+    plain,
+    summary_shape,
+    warning_shapes,
+)
+from claudemem_daemon.stores.checkout import STORE_NAME
 
 MAX_IDS: Final = 1_000
 SEARCH_LIMIT: Final = 20
+MAX_COMPARING: Final = 1.0
+"""Seconds in which keys that only look like ours are looked for."""
 
 _SPAN: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -69,6 +82,43 @@ def projects(
         "projects": [plain(one) for one in new[: question.limit]],
         "warnings": warning_shapes((*resolved.warnings, *warnings)),
     }
+
+
+def explained(
+    pipeline: Pipeline, question: Question, row: Ref | None, deadline: Deadline
+) -> dict[str, Any]:
+    """The shape of `POST /v1/explain`: where every row ends, and what causes that in words."""
+    resolved, explanation = pipeline.explain(question, deadline, row)
+    shape = explain_shape(resolved, explanation)
+    settings = resolved.settings
+    near = Deadline.after(min(MAX_COMPARING, deadline.remaining()))
+    shape["similar"] = [plain(one) for one in resembling(resolved, pipeline.pool, near)]
+    shape["modes"] = modes_of(settings, question.env)
+    shape["store_elsewhere"] = store_elsewhere(resolved)
+    shape["observation"] = [{**one, "fix": fate_fix(shape, one)} for one in shape["observation"]]
+    shape["verdict"] = verdict(shape)
+    shape["causes"] = [one.as_json() for one in find_causes(shape)]
+    return shape
+
+
+def modes_of(settings: Settings, env: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+    """Of types and of concepts, which modes have each id."""
+    claude = env.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    found: dict[str, dict[str, list[str]]] = {"types": {}, "concepts": {}}
+    every = modes.all_modes(modes.folders(settings.modes_dir, settings.data_dir, claude))
+    for mode in (settings.mode, *(one for one in every if one.id != settings.mode.id)):
+        for kind, items in (("types", mode.types), ("concepts", mode.concepts)):
+            for item in items:
+                found[kind].setdefault(item.id.lower(), []).append(mode.id)
+    return found
+
+
+def store_elsewhere(resolved: ResolvedQuestion) -> str | None:
+    """claude-mem's store in its usual place, where the settings name another that has none."""
+    usual = os.path.join(os.path.expanduser("~"), ".claude-mem", STORE_NAME)
+    named = os.path.join(resolved.settings.data_dir, STORE_NAME)
+    missing = not os.path.lexists(named) and resolved.keys.keys
+    return usual if missing and named != usual and os.path.isfile(usual) else None
 
 
 def parse_refs(texts: Iterable[str]) -> tuple[Ref, ...]:

@@ -26,6 +26,7 @@ from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.selection.explain import Explanation, explain
+from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.selection.model import Observation, Selection
 from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.configuration import Configuration
@@ -209,19 +210,22 @@ class Pipeline:
         )
 
     def explain(
-        self, question: Question, deadline: Deadline, observation: int | None = None
+        self, question: Question, deadline: Deadline, row: Ref | None = None
     ) -> tuple[ResolvedQuestion, Explanation]:
-        """Why these rows: counts at each filter, the SQL and its plan, one row's fate."""
+        """Why these rows: where each row ends, the SQL and its plan, one row's fate."""
         resolved = self.resolved(question)
-        found = self._explained(resolved, deadline, observation)
+        found = self._explained(resolved, deadline, row)
         if _lost(resolved, found.selection):
             resolved = self._walked(question)
-            found = self._explained(resolved, deadline, observation)
+            found = self._explained(resolved, deadline, row)
         return resolved, found
 
     def _explained(
-        self, resolved: ResolvedQuestion, deadline: Deadline, observation: int | None
+        self, resolved: ResolvedQuestion, deadline: Deadline, row: Ref | None
     ) -> Explanation:
+        def left_out(selection: Selection) -> int:
+            return self.render(Answer(resolved, selection), deadline=deadline).left_out
+
         return explain(
             resolved.question,
             resolved.settings,
@@ -229,7 +233,8 @@ class Pipeline:
             resolved.located,
             self.pool,
             deadline,
-            observation,
+            row,
+            left_out,
         )
 
     def stands(self, answer: Answer, context: Context | None = None) -> bool:

@@ -12,6 +12,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection.explain import Explanation, explain
+from claudemem_daemon.selection.lookup import parse_ref
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.configuration import Configuration
@@ -96,7 +97,7 @@ def ask_why(
             located(*paths),
             pool,
             Deadline.after(20),
-            observation,
+            parse_ref(str(observation)) if observation is not None else None,
         )
 
 

@@ -508,7 +508,7 @@ def test_what_was_read_of_a_replaced_file_is_not_remembered_for_the_new_one(
 def count_for_ever(pool: StorePool, ref: StoreRef) -> None:
     with pool.reading(ref, _soon(0.05)) as reader:
         while True:
-            reader.counts(Wanted(projects=("app",), concepts=("none such",)))
+            reader.groups(Wanted(projects=("app",), concepts=("none such",)))
 
 
 def _soon(seconds: float = 10.0) -> Deadline:

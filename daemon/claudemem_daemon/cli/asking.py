@@ -14,17 +14,14 @@ from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import (
     colours,
     make_question,
-    path_text,
     plain,
     question_options,
-    setting_text,
-    table,
 )
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.shapes import as_json, explain_shape, query_shape
+from claudemem_daemon.shapes import as_json, query_shape
 
 T = TypeVar("T")
 
@@ -88,36 +85,6 @@ def query_command(as_shape: bool, **asked: Any) -> None:
     screen.warn(shape["warnings"])
 
 
-@click.command("explain")
-@question_options
-@click.argument("observation", required=False, type=click.IntRange(min=0), metavar="[ID]")
-@click.option("--json", "as_shape", is_flag=True, help="The whole explanation as JSON.")
-def explain_command(observation: int | None, as_shape: bool, **asked: Any) -> int:
-    """Why these observations and not others; with ID, what becomes of that one.
-
-    ID is a number that `query` shows, or any other of the stores. Exits 1 where ID was found in no store that could be read.
-    """
-    question = make_question(**asked)
-    body = {**_body(question), "observation": observation}
-
-    def here(pipeline: Pipeline, deadline: Deadline) -> dict[str, Any]:
-        resolved, explanation = pipeline.explain(question, deadline, observation)
-        shape: dict[str, Any] = json.loads(as_json(explain_shape(resolved, explanation)))
-        return shape
-
-    shape = ask(question, lambda client: client.post("/v1/explain", body), here)
-    found = [one["disposition"] not in _NOWHERE for one in shape["observation"]]
-    if as_shape:
-        click.echo(as_json(shape))
-    else:
-        for line in _explained(shape):
-            click.echo(line)
-    return 0 if observation is None or any(found) else 1
-
-
-_NOWHERE = ("not_found", "store_unreadable")
-
-
 _INJECT = "/api/context/inject"
 
 
@@ -143,7 +110,7 @@ def _rows(question: Question) -> dict[str, Any]:
         return shape
 
     asked: dict[str, Any] = ask(
-        question, lambda client: client.post("/v1/query", _body(question)), here
+        question, lambda client: client.post("/v1/query", body_of(question)), here
     )
     return asked
 
@@ -163,7 +130,7 @@ def _parameters(question: Question) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _body(question: Question) -> dict[str, Any]:
+def body_of(question: Question) -> dict[str, Any]:
     """The question as the body of a POST."""
     return {
         "cwd": question.cwd,
@@ -174,56 +141,3 @@ def _body(question: Question) -> dict[str, Any]:
         "concepts": question.concepts,
         "env": dict(question.env),
     }
-
-
-def _explained(shape: dict[str, Any]) -> list[str]:
-    """The explanation for people: how it was resolved, what was asked for, what each filter left."""
-    lines = [f"repository  {plain(shape['repository']['resolved_by'], 400)}"]
-    lines += ["", "settings"]
-    lines += [
-        f"  {name.removeprefix('CLAUDE_MEM_')} = {plain(setting_text(one['value']), 100) or '-'}"
-        f"  ({one['origin']}{': ' + path_text(one['detail']) if one['detail'] else ''})"
-        for name, one in shape["settings"].items()
-        if one["origin"] != "default" or name in shape["filters"]["sources"]
-    ]
-    lines += ["", "keys"]
-    keys = [
-        [
-            "  " + plain(k["key"], 60) + ("..." if k["match"] == "prefix" else ""),
-            k["role"],
-            k["rule"],
-        ]
-        for k in shape["keys"]
-    ]
-    lines += table(keys) or ["  none"]
-    lines += ["", "stores"]
-    lines += [
-        f"  {path_text(one['path'])}  ({plain(one['rule'], 200)})"
-        + ("" if one["ok"] else f"  {plain(one['error'] or '', 300)}")
-        for one in shape["stores"]
-    ] or ["  none"]
-    if shape["counts"]:
-        heads = {
-            "rows": "ROWS",
-            "other_repository": "ANOTHER REPOSITORY'S",
-            "after_types": "RIGHT TYPE",
-            "after_concepts": "RIGHT CONCEPT",
-            "included": "IN THE ANSWER",
-        }
-        if not any(one["other_repository"] for one in shape["counts"]):
-            del heads["other_repository"]
-        head = ["  PROJECT", *heads.values()]
-        rows = [
-            ["  " + plain(one["project"], 60), *(str(one[name]) for name in heads)]
-            for one in shape["counts"]
-        ]
-        lines += ["", *table([head, *rows])]
-    for one in shape["queries"]:
-        lines += ["", f"query of {path_text(one['store'])}: plan {one['plan']}"]
-        lines += [f"  {plain(step, 200)}" for step in one["query_plan"]]
-    for one in shape["observation"]:
-        where = f" in {path_text(one['store'])}" if one["store"] else ""
-        lines += ["", f"observation {one['id']}{where}: {one['disposition']}"]
-        lines += [f"  {plain(one['detail'], 400)}"]
-    lines += ["", *(f"! {plain(one['message'], 400)}" for one in shape["warnings"])]
-    return lines[:-1] if lines[-1] == "" else lines

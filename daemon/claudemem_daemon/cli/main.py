@@ -21,7 +21,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "status": ("status", "How the daemon is, and the one thing to do next."),
     "context": ("asking", "The text that a hook puts in front of a prompt here."),
     "query": ("asking", "The observations behind the context."),
-    "explain": ("asking", "Why these observations: filters, counts, SQL and its plan."),
+    "explain": ("explain", "Why these rows and not others, and what to do about it."),
     "show": ("lookups", "Rows in full, by the ids that context and query print."),
     "search": ("lookups", "This repository's rows that hold these words, newest first."),
     "projects": ("lookups", "The stores' project keys: ours, and what looks like it."),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+import click
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,8 @@ from claudemem_daemon.cli.options import colours, path_text, plain
 
 PIPE_WIDTH: Final = 100_000
 """Columns where no terminal limits a line."""
+PLAIN_SIGNS: Final = str.maketrans({"█": "#", "░": ".", "…": "~"})
+"""For terminals that know no others."""
 FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM", "")
 """Columns that may be folded; all others keep their words in one line."""
 
@@ -51,8 +54,13 @@ def show(out: Console, what: RenderableType) -> None:
     """Print without the blanks at the ends of lines that fill a table up."""
     with out.capture() as captured:
         out.print(what)
-    lines = captured.get().splitlines()
-    out.file.write("".join(f"{line.rstrip()}\n" for line in lines))
+    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    encoding = getattr(out.file, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(PLAIN_SIGNS).encode(encoding, "replace").decode(encoding)
+    click.echo(text, file=out.file, nl=False, color=colours())
 
 
 def warn(warnings: Iterable[dict[str, str]]) -> None:

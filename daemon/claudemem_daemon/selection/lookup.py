@@ -36,7 +36,7 @@ COMPARING: Final = 0.7
 """The share of the time in which rows are compared; the rest is for reading those that match."""
 ALL: Final = Want(None, None, None, None, None, None)
 
-_REF: Final = re.compile(r"(S?)([a-z]*)([0-9]{1,18})")
+_REF: Final = re.compile(r"(S?)([a-z]*)([0-9]{1,19})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,10 @@ class Ref:
     table: Table
     letter: str
     number: int
+
+    @property
+    def of_session(self) -> bool:
+        return self.table == "session_summaries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ def parse_ref(text: str) -> Ref | None:
     if match is None:
         return None
     session, letter, number = match.groups()
+    if int(number) >= 1 << 63:
+        return None
     return Ref(
         text.strip(), "session_summaries" if session else "observations", letter, int(number)
     )

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from claudemem_daemon import PROTOCOL, __version__
+from claudemem_daemon import PROTOCOL, __version__, lookup
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import ClaudememError, DeadlineExceeded
 from claudemem_daemon.question import Question
@@ -25,7 +25,7 @@ from claudemem_daemon.server.hooks.handler import HookHandler, read_client
 from claudemem_daemon.server.lookups import Lookups
 from claudemem_daemon.server.schema import header_environment, parse_body
 from claudemem_daemon.server.status import build_status
-from claudemem_daemon.shapes import as_json, explain_shape, warning_shapes
+from claudemem_daemon.shapes import as_json, warning_shapes
 
 T = TypeVar("T")
 
@@ -94,8 +94,7 @@ class Routes:
         deadline = Deadline.after(seconds * PIPELINE_SHARE)
 
         def work() -> bytes:
-            resolved, explanation = pipeline.explain(question, deadline, body.observation)
-            return as_json(explain_shape(resolved, explanation))
+            return as_json(lookup.explained(pipeline, question, body.observation, deadline))
 
         return Response(await self._within(seconds, work), media_type=JSON)
 

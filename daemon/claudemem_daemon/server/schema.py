@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question, Scope
+from claudemem_daemon.selection.lookup import Ref, parse_ref
 
 MOST_PATH: Final = 4096
 """Bytes, PATH_MAX on Linux; longer is no path at all."""
@@ -117,12 +118,13 @@ def _scope(value: object) -> str | None:
     return cast(str | None, value)
 
 
-def _row(value: object) -> int | None:
+def _row(value: object) -> Ref | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
-        raise ValueError("the id of an observation is wanted")
-    return value
+    ref = parse_ref(str(value)) if isinstance(value, str | int) else None
+    if ref is None or isinstance(value, bool):
+        raise ValueError("the id of a row is wanted, such as 12, b7 or S3")
+    return ref
 
 
 Text = Annotated[Any, BeforeValidator(_text)]

@@ -123,6 +123,22 @@ def load(wanted: str, where: ModeFolders) -> LoadedMode:
     return LoadedMode(replace(mode, id=wanted), problem, tuple(dependencies))
 
 
+def all_modes(where: ModeFolders) -> tuple[Mode, ...]:
+    """Every mode there is a file of, and the built-in one; for people who look for an id."""
+    found = {CODE.id: CODE}
+    for folder in where.paths:
+        try:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+        except OSError:
+            continue
+        for name in (one.removesuffix(".json") for one in names[:_MAX_ITEMS]):
+            if "--" not in name and name not in found:
+                mode = load(name, where)
+                if mode.problem is None:
+                    found[name] = mode.mode
+    return tuple(found.values())
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     mode: Mode

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import (
+    CONCEPTS,
     LIST,
-    Builder,
     Parameter,
     Statement,
     Wanted,
     as_list,
-    concept_term,
+    filter_terms,
 )
 
+MAX_VALUES: Final = 500
+"""Different concepts that are counted, the most frequent ones."""
 
-def counts(schema: Schema, wanted: Wanted, without: Collection[int] = ()) -> Statement:
-    """For explain: rows of the projects, of those the right type, of those a right concept; all
-    but the ids `without`."""
-    kind = Builder()
-    if wanted.types is not None:
-        kind.add(f"lower(type) IN {LIST}", as_list(wanted.types))
-    concept = Builder()
-    if wanted.concepts is not None:
-        concept.add(*concept_term(schema, wanted.concepts))
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of one project that fare alike at every filter. readable: their concepts are a list, or
+    none; merged: the project they were merged into."""
+
+    project: str
+    merged: str | None
+    type: str
+    right_type: bool
+    right_concept: bool
+    readable: bool
+    right_platform: bool
+    rows: int
+
+
+def groups(
+    schema: Schema,
+    wanted: Wanted,
+    ids: Sequence[int] | None = None,
+    without: Collection[int] = (),
+) -> Statement:
+    """For explain: the rows of the projects (of `ids` alone, where given; all but the ids `without`)
+    by what each filter says of them, as the cells of a `RowGroup`."""
+    has = schema.observations
+    kind, concept, platform = filter_terms(schema, "observations", wanted)
     parts: list[str] = []
     parameters: list[Parameter] = []
     for column, names in wanted.branches:
@@ -33,19 +54,58 @@ def counts(schema: Schema, wanted: Wanted, without: Collection[int] = ()) -> Sta
         by = f" INDEXED BY {index}" if index is not None else ""
         parts.append(f"SELECT id FROM observations{by} WHERE {column} IN {LIST}")
         parameters.append(as_list(names))
-    both = f"({kind.text}) AND ({concept.text})"
+    chosen = f"id IN ({' UNION '.join(parts) or 'SELECT NULL'})"
+    if ids is not None:
+        chosen += f" AND id IN {LIST}"
+        parameters.append(as_list(ids))
+    if without:
+        chosen += f" AND id NOT IN {LIST}"
+        parameters.append(as_list(sorted(without)))
+    concepts = "concepts" if "concepts" in has else "NULL"
+    merged = "merged_into_project" if "merged_into_project" in has else "NULL"
     return Statement(
-        f"SELECT count(*), coalesce(sum({kind.text}), 0), coalesce(sum({both}), 0)"
-        f" FROM observations NOT INDEXED WHERE id IN ({' UNION '.join(parts)})"
-        f" AND id NOT IN {LIST}",
+        f"SELECT project, {merged}, {'type' if 'type' in has else 'NULL'}, {kind.text},"
+        f" {concept.text}, {readable(concepts)}, {platform.text}, count(*)"
+        f" FROM observations NOT INDEXED WHERE {chosen} GROUP BY 1, 2, 3, 4, 5, 6, 7",
+        (*kind.parameters, *concept.parameters, *platform.parameters, *parameters),
+    )
+
+
+def readable(concepts: str) -> str:
+    return (
+        f"CASE WHEN coalesce({concepts}, '') IN ('', x'') THEN 1"
+        f" WHEN typeof({concepts}) = 'text' THEN json_valid({concepts}) ELSE 0 END"
+    )
+
+
+def lost_concepts(
+    schema: Schema, wanted: Wanted, without: Collection[int] = ()
+) -> Statement | None:
+    """Each concept of the rows that only the list of concepts keeps out, with how many have it."""
+    if wanted.concepts is None or "concepts" not in schema.observations or not wanted.branches:
+        return None
+    kind, concept, platform = filter_terms(schema, "observations", wanted)
+    ours = " OR ".join(f"{column} IN {LIST}" for column, _ in wanted.branches)
+    # `json_each` has columns named id and type of its own.
+    rows = (
+        f"SELECT id AS number, concepts FROM observations WHERE ({ours}) AND {kind.text}"
+        f" AND {platform.text} AND NOT {concept.text} AND id NOT IN {LIST}"
+    )
+    return Statement(
+        f"SELECT one.value, count(DISTINCT number) FROM ({rows}), json_each({CONCEPTS}) AS one"
+        f" WHERE one.type = 'text' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}",
         (
+            *(as_list(names) for _, names in wanted.branches),
             *kind.parameters,
-            *kind.parameters,
+            *platform.parameters,
             *concept.parameters,
-            *parameters,
             as_list(sorted(without)),
         ),
     )
+
+
+def all_rows() -> Statement:
+    return Statement("SELECT count(*) FROM observations", ())
 
 
 def rows_of(schema: Schema, wanted: Wanted) -> Statement:

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Cell, Row
@@ -92,9 +93,21 @@ class StoreReader(Protocol):
     def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
         """Those of `ids` whose observations hold every word, by comparing their texts."""
 
-    def counts(self, wanted: Wanted, without: Collection[int] = ()) -> tuple[int, int, int]:
-        """Rows of the projects, of those the right type, of those a right concept; all but the ids
-        `without`."""
+    def groups(
+        self,
+        wanted: Wanted,
+        ids: Sequence[int] | None = None,
+        without: Collection[int] = (),
+    ) -> list[RowGroup]:
+        """The observations of the projects, counted by what each filter says of them; of `ids`
+        alone where given, and all but the ids `without`."""
+
+    def lost_concepts(self, wanted: Wanted, without: Collection[int] = ()) -> dict[str, int]:
+        """Concepts of the observations that only the list of concepts keeps out: how many have
+        each."""
+
+    def all_rows(self) -> int:
+        """Observations of the whole store."""
 
     def how_many(self, wanted: Wanted) -> int:
         """Rows of the projects, whatever the filters."""

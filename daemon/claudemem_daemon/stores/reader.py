@@ -15,6 +15,7 @@ from claudemem_daemon.stores import counting, files, sql
 from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.connection import Connection
+from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.failures import slow, translate
 from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged
 from claudemem_daemon.stores.kept import Kept
@@ -219,11 +220,35 @@ class SqliteReader:
         ):
             yield int(number or 0), text(project), read, modified
 
-    def counts(self, wanted: Wanted, without: Collection[int] = ()) -> tuple[int, int, int]:
-        """Rows of the projects, of those the right type, of those a right concept."""
-        for project, kind, concept in self._flow(counting.counts(self.schema, wanted, without)):
-            return int(project or 0), int(kind or 0), int(concept or 0)
-        return 0, 0, 0
+    def groups(
+        self,
+        wanted: Wanted,
+        ids: Sequence[int] | None = None,
+        without: Collection[int] = (),
+    ) -> list[RowGroup]:
+        """The rows of the projects, counted by what each filter says of them."""
+        found: list[RowGroup] = []
+        for cells in self._flow(counting.groups(self.schema, wanted, ids, without)):
+            project, merged, kind, *flags, rows = cells
+            right_type, right_concept, readable, right_platform = map(bool, flags)
+            into = text(merged) if merged is not None else None
+            found.append(
+                RowGroup(
+                    text(project), into, text(kind), right_type, right_concept, readable,
+                    right_platform, int(rows or 0),
+                )
+            )  # fmt: skip
+        return found
+
+    def lost_concepts(self, wanted: Wanted, without: Collection[int] = ()) -> dict[str, int]:
+        """Concepts of the rows that only the list of concepts keeps out: how many have each."""
+        statement = counting.lost_concepts(self.schema, wanted, without)
+        if statement is None:
+            return {}
+        return {text(value): int(rows or 0) for value, rows in self._flow(statement)}
+
+    def all_rows(self) -> int:
+        return sum(int(row[0] or 0) for row in self._flow(counting.all_rows()))
 
     def how_many(self, wanted: Wanted) -> int:
         """Rows of the projects, whatever the filters."""

@@ -284,28 +284,41 @@ def _filters(schema: Schema, table: Table, wanted: Wanted, where: Builder) -> No
         where.add("id > ?", wanted.above)
     if wanted.upto is not None:
         where.add("id <= ?", wanted.upto)
-    observations = table == "observations"
-    if observations and wanted.types is not None:
+    kind, concept, session = filter_terms(schema, table, wanted)
+    for one in (kind, session, concept):
+        for term in one.terms:
+            where.add(term)
+        where.parameters += one.parameters
+
+
+def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder, Builder, Builder]:
+    """The conditions on the type, on the concepts and on the session, each by itself."""
+    kind, concept, session = Builder(), Builder(), Builder()
+    if table == "observations" and wanted.types is not None:
         if "type" in schema.observations:
-            where.add(f"lower(type) IN {LIST}", as_list(wanted.types))
+            kind.add(f"lower(type) IN {LIST}", as_list(wanted.types))
         else:
-            where.add("0")
-    _session_filters(schema, wanted, where, table)
-    if observations and wanted.concepts is not None:
-        where.add(*concept_term(schema, wanted.concepts))
+            kind.add("0")
+    _session_filters(schema, wanted, session, table)
+    if table == "observations" and wanted.concepts is not None:
+        concept.add(*concept_term(schema, wanted.concepts))
+    return kind, concept, session
+
+
+CONCEPTS: Final = (
+    "CASE WHEN typeof(concepts) = 'text' AND json_valid(concepts)"
+    " AND json_type(concepts) IN ('array', 'text') THEN concepts ELSE '[]' END"
+)
+"""A row's concepts for `json_each`. The CASE guards it, whatever order SQLite evaluates in: one
+malformed row would end the whole query."""
 
 
 def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str]:
-    """At least one of `concepts`. The CASE guards json_each, whatever order SQLite evaluates in:
-    one malformed row would end the whole query."""
+    """At least one of `concepts`."""
     if "concepts" not in schema.observations:
         return "? IS NULL", ""  # nothing passes: the parameter is a text
-    guarded = (
-        "CASE WHEN typeof(concepts) = 'text' AND json_valid(concepts)"
-        " AND json_type(concepts) IN ('array', 'text') THEN concepts ELSE '[]' END"
-    )
     term = (
-        f"EXISTS (SELECT 1 FROM json_each({guarded}) AS one WHERE one.type = 'text'"
+        f"EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS one WHERE one.type = 'text'"
         f" AND lower(one.value) IN {LIST})"
     )
     return term, as_list(concepts)

@@ -1,0 +1,173 @@
+"""`explain`: in words first, then the picture, and all detail with --verbose."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from claudemem_daemon import lookup
+from claudemem_daemon.cli.asking import ask, body_of
+from claudemem_daemon.cli.options import (
+    json_option,
+    make_question,
+    path_text,
+    plain,
+    question_options,
+    setting_text,
+)
+from claudemem_daemon.diagnostics.causes import LISTS, dropped
+from claudemem_daemon.shapes import as_json
+from claudemem_daemon.stores.locate import quoted
+
+MAX_VALUES = 12
+"""Values that the lists leave out, named without --verbose."""
+
+
+@click.command("explain")
+@question_options
+@click.argument("row", required=False, metavar="[ID]")
+@click.option("--verbose", "-v", is_flag=True, help="Settings, keys, stores, SQL, plans, time.")
+@json_option
+def explain_command(row: str | None, as_shape: bool, verbose: bool, **asked: Any) -> int:
+    """Why these rows and not others; with ID, what becomes of that one.
+
+    First a sentence and what to do, then where the rows of each project end, and which days and
+    worktrees they are from. ID is one that query and context print: 12, b7, S3. Exits 1 where ID
+    was found in no store that could be read.
+    """
+    question = make_question(**asked)
+    ref = lookup.parse_refs([row])[0] if row is not None else None
+    body = {**body_of(question), "observation": ref.text if ref is not None else None}
+    began = time.perf_counter()
+    shape = ask(
+        question,
+        lambda client: client.post("/v1/explain", body),
+        lambda pipeline, until: json.loads(
+            as_json(lookup.explained(pipeline, question, ref, until))
+        ),
+    )
+    if as_shape:
+        click.echo(as_json(shape))
+    else:
+        _print(shape, verbose=verbose, seconds=time.perf_counter() - began)
+    found = [one["disposition"] not in ("not_found", "store_unreadable")
+             for one in shape["observation"]]  # fmt: skip
+    return 0 if ref is None or any(found) else 1
+
+
+def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
+    from claudemem_daemon.cli import picture, screen
+
+    out = screen.screen()
+    if shape["observation"]:
+        for fate in shape["observation"]:
+            _print_fate(fate)
+    else:
+        screen.say(plain(shape["verdict"], 2000), "bold")
+        _print_causes(shape)
+        screen.show(out, picture.funnels(shape, out.width))
+        for line in _left_out(shape, verbose=verbose):
+            screen.say(line)
+        screen.show(out, picture.timeline(shape, out.width))
+    if verbose:
+        for line in _details(shape):
+            screen.say(line)
+        screen.say(f"\nanswered in {seconds * 1000:.1f} ms")
+    elif not shape["observation"]:
+        screen.say("--verbose shows settings, keys, stores and SQL; explain ID one row.", "dim")
+
+
+def _print_fate(fate: dict[str, Any]) -> None:
+    from claudemem_daemon.cli import screen
+
+    inside = fate["disposition"] == "included"
+    verb = "is in the answer" if inside else "is not in the answer"
+    where = f" of {screen.home(fate['store'])}" if fate["store"] else ""
+    screen.say(
+        f"{fate['ref']}{where} {verb} ({fate['disposition']}): {plain(fate['detail'], 400)}", "bold"
+    )
+    if fate["fix"]:
+        screen.say(f"  fix: {plain(fate['fix'], 1000)}", "green")
+    if fate["project"] is None:
+        return
+    screen.say(f"  title     {plain(fate['title'] or '(untitled)', 300)}")
+    screen.say(f"  project   {plain(fate['project'], 300)}")
+    if fate["type"] is not None:
+        concepts = ", ".join(plain(one, 80) for one in fate["concepts"]) or "none"
+        screen.say(f"  type      {plain(fate['type'], 80)}")
+        screen.say(f"  concepts  {concepts}")
+        screen.say(f"  written   {screen.when(fate)}")
+
+
+def _print_causes(shape: dict[str, Any]) -> None:
+    from claudemem_daemon.cli import screen
+
+    causes = shape["causes"]
+    for cause in causes:
+        screen.say(f"! {plain(cause['sentence'], 2000)}", "yellow")
+        if cause["fix"]:
+            screen.say(f"  fix: {plain(cause['fix'], 2000)}", "green")
+    told = {cause["sentence"] for cause in causes}
+    for warning in shape["warnings"]:
+        if warning["message"] not in told:
+            screen.say(f"! {plain(warning['message'], 400)}", "yellow")
+
+
+def _left_out(shape: dict[str, Any], *, verbose: bool) -> list[str]:
+    """Each value that a list leaves out, with its rows."""
+    lines: list[str] = []
+    for kind, key in LISTS.items():
+        values = dropped(shape, kind)
+        shown = values if verbose else values[:MAX_VALUES]
+        named = [
+            f"{plain(value, 60) or '(empty)'} {rows:,}" + (f" ({hint.words})" if hint else "")
+            for value, rows, hint in shown
+        ]
+        if named:
+            more = len(values) - len(shown)
+            rest = f", and {more:,} more" if more else ""
+            lines.append(f"{kind} left out by {key}: {', '.join(named)}{rest}")
+    return lines
+
+
+def _details(shape: dict[str, Any]) -> list[str]:
+    """How the question was resolved, and the SQL as `sqlite3` takes it."""
+    lines = [f"\nrepository  {plain(shape['repository']['resolved_by'], 400)}", "\nsettings"]
+    lines += [
+        f"  {name} = {plain(setting_text(one['value']), 400) or '-'}"
+        f"  ({one['origin']}{': ' + path_text(one['detail']) if one['detail'] else ''})"
+        for name, one in shape["settings"].items()
+        if one["origin"] != "default" or name in shape["filters"]["sources"]
+    ]
+    lines.append("\nkeys")
+    lines += [
+        f"  {plain(one['key'], 200)}{'...' if one['match'] == 'prefix' else ''}"
+        f"  {one['role']}: {one['rule']}"
+        for one in shape["keys"]
+    ] or ["  none"]
+    lines.append("\nstores")
+    lines += [
+        f"  {path_text(one['path'])}  ({plain(one['rule'], 200)})"
+        + ("" if one["ok"] else f"  {plain(one['error'] or '', 300)}")
+        for one in shape["stores"]
+    ] or ["  none"]
+    for one in shape["queries"]:
+        lines += [f"\nquery of {path_text(one['store'])}: plan {one['plan']}"]
+        sql = _with_parameters(one["sql"], one["parameters"])
+        lines += [f"  sqlite3 -readonly {quoted(one['store'])} {quoted(sql)}"]
+        lines += [f"  {plain(step, 200)}" for step in one["query_plan"]]
+    return lines
+
+
+def _with_parameters(sql: str, parameters: list[Any]) -> str:
+    """The statement with its parameters as literals; no text of ours holds a question mark."""
+    parts = sql.split("?")
+    literals = [
+        "NULL" if one is None else str(one) if isinstance(one, int | float)
+        else "'" + str(one).replace("'", "''") + "'"
+        for one in parameters
+    ]  # fmt: skip
+    return "".join(part + literal for part, literal in zip(parts, [*literals, ""], strict=True))

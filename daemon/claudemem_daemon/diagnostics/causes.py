@@ -1,0 +1,317 @@
+"""What keeps rows out of a folder's context, each cause in the same words wherever it is told, with
+a fix that can be pasted. Pure: from the explanation's JSON shape.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from claudemem_daemon.diagnostics.near import Near, near
+from claudemem_daemon.settings.exclusion import excluding
+from claudemem_daemon.stores.locate import quoted
+
+LIMIT: Final = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
+EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
+LISTS: Final = {
+    "types": "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES",
+    "concepts": "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS",
+}
+DEFAULT_LIMIT: Final = 50
+MAX_NAMED: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why rows are missing. sentence: what, and which file or key; fix: what to do, or
+    empty where nothing can be done."""
+
+    code: str
+    sentence: str
+    fix: str
+
+    def as_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
+    """The causes in an explanation, what explains most first."""
+    found: dict[str, Cause] = {}
+    for cause in (
+        *_silent(shape),
+        *_limit(shape),
+        *_stores(shape),
+        *_settings(shape),
+        *_lists(shape),
+        *_similar(shape),
+        *_elsewhere(shape),
+        *_filtered(shape),
+    ):
+        found.setdefault(cause.sentence, cause)
+    return tuple(found.values())
+
+
+def paste(shape: Mapping[str, Any], key: str, value: object) -> str:
+    """How to give a setting another value, at the place that has it now."""
+    source = shape["settings"].get(key, {"origin": "default", "detail": None})
+    detail = str(source["detail"] or "")
+    name = detail.partition(" in ")[0] if " in " in detail else key
+    if source["origin"] == "request":
+        return f"leave the option away, or give it another value than {source['value']!r}"
+    if source["origin"] in ("caller", "daemon"):
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        name = detail if detail.startswith("CLAUDE_MEM_") else name
+        return f"export {name}={quoted(text)}"
+    file = os.path.join(shape["settings"]["CLAUDE_MEM_DATA_DIR"]["value"], "settings.json")
+    file = detail.rpartition(" in ")[2] if source["origin"] == "settings" and detail else file
+    return f'put "{name}": {json.dumps(value, ensure_ascii=False)} into {file}'
+
+
+def rows_here(shape: Mapping[str, Any]) -> int:
+    """Rows of this repository's keys in all stores."""
+    return sum(one["rows"] for one in shape["counts"])
+
+
+def rows_shown(shape: Mapping[str, Any]) -> int:
+    return sum(one["included"] for one in shape["counts"])
+
+
+def reasons(shape: Mapping[str, Any]) -> dict[str, int]:
+    """Disposition -> rows, over all projects and stores."""
+    total: dict[str, int] = {}
+    for one in shape["counts"]:
+        for reason, rows in one["reasons"].items():
+            total[reason] = total.get(reason, 0) + rows
+    return total
+
+
+_SILENT: Final = {
+    "excluded": "",
+    "cwd_vanished": "ask from a folder that exists, or name one with --cwd",
+    "cwd_nameless": "ask from a checkout, or for projects by name with --projects",
+    "cwd_no_folder": "name a folder with --cwd",
+}
+
+
+def _silent(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    """Why nothing at all is answered for this folder."""
+    for warning in shape["warnings"]:
+        code = warning["code"]
+        if code not in _SILENT or (code != "excluded" and rows_here(shape)):
+            continue
+        fix = _SILENT[code]
+        if code == "excluded":
+            patterns = list(shape["settings"][EXCLUDED]["value"] or ())
+            path = warning.get("path") or shape["repository"]["name"]
+            hit = excluding(path, tuple(patterns))
+            hits = {hit} if hit else {p for p in patterns if repr(p) in warning["message"]}
+            fix = paste(shape, EXCLUDED, ",".join(p for p in patterns if p not in hits))
+        yield Cause(code, warning["message"], fix)
+
+
+def _limit(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    if shape["filters"]["limit"] == 0 and shape["keys"]:
+        source = shape["filters"]["sources"][LIMIT]
+        where = source["detail"] or source["origin"]
+        sentence = f"the limit is 0 ({LIMIT}: {where}), so no observation is shown"
+        if source["origin"] == "request":
+            yield Cause("limit_zero", "the limit is 0, as asked for", "leave --limit 0 away")
+        else:
+            yield Cause("limit_zero", sentence, paste(shape, LIMIT, DEFAULT_LIMIT))
+
+
+def store_fix(path: str, reason: str | None, *, own: bool) -> str:
+    """What makes a store readable again; `own`: it is claude-mem's, in the data dir."""
+    name = quoted(path)
+    aside = f"mv {name} {quoted(path + '.damaged')}"
+    fixes = {
+        "missing": f"ls {quoted(os.path.dirname(path))}; then name the right path in"
+        " CLAUDE_MEM_DAEMON_STORES",
+        "busy": f"fuser -v {name} shows who holds it; it is tried again with the next question",
+        "corrupt": f"{aside} && sqlite3 {quoted(path + '.damaged')} .recover | sqlite3 {name}",
+        "foreign": aside
+        if own
+        else f"take {path} out of the setting or the checkout's file that names it",
+        "untrusted": f"claudemem-daemon allow {name}",
+        "owner": f"ls -l {name}; run the daemon as its owner",
+        "wal_pending": f"chmod u+w {quoted(os.path.dirname(path))}",
+        "io": f"cp {name} to a local disk and name the copy in CLAUDE_MEM_DAEMON_STORES",
+        "slow": "export CLAUDE_MEM_DAEMON_TIMEOUT_MS=5000",
+        "unreadable": f"chmod u+r {name}",
+    }
+    return fixes.get(reason or "", f"ls -l {name}")
+
+
+def _stores(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    folder = shape["settings"]["CLAUDE_MEM_DATA_DIR"]["value"]
+    for one in shape["stores"]:
+        if not one["ok"]:
+            own = os.path.dirname(one["path"]) == folder
+            fix = store_fix(one["path"], one["reason"], own=own)
+            yield Cause(f"store_{one['reason']}", one["error"] or "a store cannot be read", fix)
+
+
+def setting_fix(warning: Mapping[str, str]) -> str:
+    """What ends a warning about a setting."""
+    key, path = warning.get("key"), warning.get("path")
+    code = warning["code"]
+    if code == "observer_failing":
+        return "mend it there; the next save of claude-mem ends this"
+    if code == "settings_rejected" and path:
+        return f"python3 -m json.tool {quoted(path)} shows where; mend it there"
+    if key and path:
+        return f"set {key} in {path} to a value that is taken, or take the line out"
+    if key:
+        return f"unset {key}"
+    return "claudemem-daemon config shows every value and its source"
+
+
+def _settings(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    for warning in shape["warnings"]:
+        if warning["code"].startswith(("setting", "mode_", "observer_")):
+            yield Cause(warning["code"], warning["message"], setting_fix(warning))
+
+
+def dropped(shape: Mapping[str, Any], kind: str) -> list[tuple[str, int, Near | None]]:
+    """Values that a list leaves out, the most frequent first, with what each may be meant to be."""
+    allowed = shape["filters"][kind]
+    values = shape["dropped"][kind]
+    return [
+        (value, rows, near(value, allowed, shape["modes"][kind]))
+        for value, rows in sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+
+
+def _lists(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    """Near misses of the two lists."""
+    for kind, key in LISTS.items():
+        allowed = list(shape["filters"][kind])
+        hits = [one for one in dropped(shape, kind) if one[2] is not None]
+        named = [
+            f"{value!r} ({_rows(rows)}): {found.words}" for value, rows, found in hits if found
+        ][:MAX_NAMED]
+        if not named:
+            continue
+        wanted = list(allowed)
+        for value, _, found in hits:
+            listed = value.strip().lower()
+            if found is not None and found.misspelt in wanted:
+                wanted[wanted.index(found.misspelt)] = listed
+            elif listed not in wanted:
+                wanted.append(listed)
+        commas = any("," in one for one in wanted)
+        sentence = f"{kind} left out by {key}: {'; '.join(named)}"
+        yield Cause(
+            f"{kind}_near_miss", sentence, paste(shape, key, wanted if commas else ",".join(wanted))
+        )
+
+
+def _similar(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    """Keys of the stores that look like this repository's."""
+    by_alias: dict[str, list[Mapping[str, Any]]] = {}
+    for one in shape["similar"]:
+        by_alias.setdefault(one["alias"], []).append(one)
+    for alias, found in by_alias.items():
+        keys = ", ".join(repr(one["key"]) for one in found[:MAX_NAMED])
+        rows = sum(one["rows"] for one in found)
+        sentence = (
+            f"{_rows(rows)} under the key {keys} {'looks' if rows == 1 else 'look'} like this"
+            f" repository's: {found[0]['why']}; was the folder renamed?"
+        )
+        name, _, older = alias.partition(": ")
+        yield Cause("similar_key", sentence, paste(shape, name.strip('"'), json.loads(older)))
+
+
+def _elsewhere(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    """No store where the settings say, but one where claude-mem keeps it by default."""
+    path = shape["store_elsewhere"]
+    if path is not None:
+        setting = shape["settings"]["CLAUDE_MEM_DATA_DIR"]
+        where = setting["detail"] or setting["origin"]
+        folder = os.path.dirname(path)
+        missing = os.path.join(setting["value"], os.path.basename(path))
+        sentence = f"no store at {missing} (CLAUDE_MEM_DATA_DIR: {where}), but there is {path}"
+        fix = paste(shape, "CLAUDE_MEM_DATA_DIR", folder)
+        yield Cause("store_elsewhere", sentence, fix)
+
+
+def _filtered(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rows exist and none is shown, and no near miss says why."""
+    total, ended = rows_here(shape), reasons(shape)
+    if not total or rows_shown(shape) or not shape["filters"]["limit"]:
+        return
+    for reason, kind in (("type_filtered", "types"), ("concept_filtered", "concepts")):
+        key, count = LISTS[kind], ended.get(reason, 0)
+        if not count:
+            continue
+        values = dropped(shape, kind)[:MAX_NAMED]
+        named = ", ".join(f"{value!r} {rows:,}" for value, rows, _ in values) or "none at all"
+        sentence = (
+            f"the filter excludes {'all' if count == total else f'{count:,} of'} {_rows(total)}:"
+            f" {key} leaves out {kind} {named}"
+        )
+        yield Cause(reason, sentence, paste(shape, key, "*"))
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"
+
+
+def verdict(shape: Mapping[str, Any]) -> str:
+    """The one sentence that says whether rows are missing here and what keeps them out."""
+    name = shape["repository"]["name"] or "this folder"
+    causes = find_causes(shape)
+    total, shown, ended = rows_here(shape), rows_shown(shape), reasons(shape)
+    if not shown and causes:
+        return causes[0].sentence
+    if not total:
+        others = sum(shape["others"].values())
+        rest = f"; the stores have {_rows(others)} of other projects" if others else ""
+        return f"no memory yet: no row of {name} in the stores that were read{rest}"
+    parts = [f"{ended[reason]:,} {words}" for reason, words in WORDS.items() if ended.get(reason)]
+    rest = f"; {', '.join(parts)}" if parts else ""
+    return f"{shown:,} of {_rows(total)} of {name} {'is' if shown == 1 else 'are'} shown{rest}"
+
+
+WORDS: Final = {
+    "excluded": "of an excluded checkout",
+    "type_filtered": "of a type that the list leaves out",
+    "concept_filtered": "without a concept of the list",
+    "malformed_concepts": "with concepts that are no JSON list",
+    "platform_filtered": "of another assistant",
+    "other_repository": "of another repository",
+    "duplicate_of": "the same as another row",
+    "over_limit": "beyond the limit",
+    "over_size": "beyond the size",
+    "not_read": "not compared in time",
+}
+"""What becomes of rows, in the order of the filters."""
+
+
+def fate_fix(shape: Mapping[str, Any], fate: Mapping[str, Any]) -> str:
+    """The setting that would bring one row into the answer; empty where none would."""
+    reason = fate["disposition"]
+    if reason in ("type_filtered", "concept_filtered"):
+        kind = "types" if reason == "type_filtered" else "concepts"
+        values = [fate["type"]] if kind == "types" else list(fate["concepts"])[:1]
+        if not values or values[0] != values[0].strip() or "," in values[0]:
+            return paste(shape, LISTS[kind], "*")
+        wanted = [*shape["filters"][kind], values[0].lower()]
+        return paste(shape, LISTS[kind], ",".join(wanted))
+    if reason == "malformed_concepts":
+        return paste(shape, LISTS["concepts"], "*")
+    if reason == "over_limit":
+        return paste(shape, LIMIT, fate["rank"]) if fate.get("rank") else ""
+    if reason == "over_size":
+        return paste(shape, "CLAUDE_MEM_DAEMON_CONTEXT_CHARS", 100_000)
+    if reason == "store_unreadable":
+        one = next((s for s in shape["stores"] if s["path"] == fate["store"]), None)
+        return store_fix(fate["store"], one["reason"] if one else None, own=False)
+    if reason == "excluded":
+        return next((one.fix for one in find_causes(shape) if one.code == "excluded"), "")
+    if reason == "other_project" and fate["project"]:
+        return f"claudemem-daemon context --projects {quoted(fate['project'])}"
+    return ""

@@ -1,0 +1,247 @@
+"""Where every row of the stores ends: in the answer, or at the first filter that drops it.
+
+Filters on single rows are counted by the stores themselves. What only shows when rows of all stores
+meet (duplicates, other repositories, the limit) is found by the merge of the selection, carried on
+beyond its limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.selection.merge import Chosen, merge
+from claudemem_daemon.selection.ownership import Ownership
+from claudemem_daemon.selection.select import key_of
+from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.stores.counting import RowGroup
+from claudemem_daemon.stores.plans import Candidate
+from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.stores.sql import Wanted
+
+Disposition = Literal[
+    "included",
+    "excluded",
+    "not_found",
+    "store_unreadable",
+    "other_project",
+    "type_filtered",
+    "malformed_concepts",
+    "concept_filtered",
+    "platform_filtered",
+    "duplicate_of",
+    "other_repository",
+    "over_limit",
+    "over_size",
+    "not_read",
+]
+"""Where a row ends: the first filter, in the order of the selection, that drops it. not_read: time
+was over before it could be compared."""
+
+PAGE: Final = 500
+LOOKS_AHEAD: Final = 1 << 62
+"""The limit of a merge that is to see every row."""
+
+
+@dataclass(slots=True)
+class DayCount:
+    """Rows of one project on one local day that passed all filters: those in the answer, and those
+    beyond the limit or the size."""
+
+    shown: int = 0
+    beyond: int = 0
+
+
+@dataclass(slots=True)
+class Accounts:
+    """What became of the rows of each (store, project key). `types` and `concepts` are the values
+    that the lists leave out, with the rows that have them; `cut` is the time (ms) of the oldest row
+    in the answer where the limit or the size left older ones out."""
+
+    reasons: dict[tuple[str, str], Counter[Disposition]] = field(default_factory=dict)
+    types: Counter[str] = field(default_factory=Counter)
+    concepts: Counter[str] = field(default_factory=Counter)
+    others: dict[str, int] = field(default_factory=dict)
+    """Store -> rows whose project is none of ours."""
+    days: dict[tuple[str, str], DayCount] = field(default_factory=dict)
+    passed: dict[tuple[str, int], Disposition] = field(default_factory=dict)
+    """(store, id) -> where it ended, of the rows that passed the filters on single rows."""
+    newest: list[Chosen[Source]] = field(default_factory=list)
+    """The rows in the answer, as the merge gives them."""
+    cut: int | None = None
+    complete: bool = True
+
+    def count(self, store: str, key: str, reason: Disposition, rows: int) -> None:
+        if rows:
+            self.reasons.setdefault((store, key), Counter())[reason] += rows
+
+    def rank(self, store: str, number: int) -> int | None:
+        """Which of the distinct rows that pass all filters a row is, the newest being 1."""
+        passing = (
+            place
+            for place, reason in self.passed.items()
+            if reason in ("included", "over_limit", "over_size")
+        )
+        return next((n for n, place in enumerate(passing, 1) if place == (store, number)), None)
+
+    def cut_to_size(self, left_out: int) -> None:
+        """The context dropped the oldest `left_out` rows of the answer."""
+        for one in self.newest[len(self.newest) - left_out :] if left_out else ():
+            store, key = one.origin.ref.path, key_of(one)
+            self.count(store, key, "included", -1)
+            self.count(store, key, "over_size", 1)
+            self.passed[store, one.row.id] = "over_size"
+            day = self.days[_day(one.row.epoch), key]
+            day.shown, day.beyond = day.shown - 1, day.beyond + 1
+        if left_out:
+            kept = self.newest[: len(self.newest) - left_out]
+            self.cut = kept[-1].row.epoch if kept else None
+
+
+def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
+    """The filter on single rows that drops these; None where they pass all."""
+    if group.project in keys.excluded:
+        return "excluded"
+    if not group.right_type:
+        return "type_filtered"
+    if not group.right_concept:
+        return "concept_filtered" if group.readable else "malformed_concepts"
+    return None if group.right_platform else "platform_filtered"
+
+
+def account(
+    sources: Sources, want: Want, keys: ProjectKeys, limit: int, until: Deadline
+) -> Accounts:
+    """Every row of the open stores. Raises `StoreError` where one cannot be counted."""
+    made = Accounts()
+    passing: Counter[tuple[str, str]] = Counter()
+    ownership = Ownership(keys)
+    for source in sources.opened:
+        store, wanted = source.ref.path, want.of(source)
+        if not source.admitted:
+            made.others[store] = source.reader.all_rows()
+            continue
+        theirs = _theirs(made, source, wanted, ownership)
+        ours = sum(len(ids) for ids in theirs.values())
+        without = frozenset(number for ids in theirs.values() for number in ids)
+        for group in source.reader.groups(wanted, without=without):
+            ours += group.rows
+            key = _group_key(source, group)
+            reason = reason_of(group, keys)
+            if reason is None:
+                passing[store, key] += group.rows
+                continue
+            made.count(store, key, reason, group.rows)
+            if reason == "type_filtered":
+                made.types[group.type] += group.rows
+        made.others[store] = source.reader.all_rows() - ours
+        made.concepts.update(source.reader.lost_concepts(wanted, without))
+    compared = _walk(made, sources, want, keys, limit, until, ownership)
+    # What there was no time to compare is older than all that was.
+    rest: Disposition = "over_limit" if len(made.newest) >= limit else "not_read"
+    for (store, key), rows in passing.items():
+        made.count(store, key, rest, rows - compared[store, key])
+    return made
+
+
+def _theirs(
+    made: Accounts, source: Source, wanted: Wanted, ownership: Ownership
+) -> dict[str, frozenset[int]]:
+    """Key -> ids of its rows that are another repository's, which no filter comes before."""
+    store, found = source.ref.path, {}
+    seen: set[int] = set()
+    for key in {**source.admitted.projects, **source.admitted.merged}:
+        one = replace(
+            wanted,
+            projects=(key,) if key in source.admitted.projects else (),
+            merged=(key,) if key in source.admitted.merged else (),
+        )
+        found[key] = ownership.others_rows(source.reader, one) - seen
+        seen |= found[key]
+        made.count(store, key, "other_repository", len(found[key]))
+        for number in found[key]:
+            made.passed[store, number] = "other_repository"
+    return found
+
+
+def _walk(
+    made: Accounts,
+    sources: Sources,
+    want: Want,
+    keys: ProjectKeys,
+    limit: int,
+    until: Deadline,
+    ownership: Ownership,
+) -> Counter[tuple[str, str]]:
+    """Merge the passing rows as the selection does, and go on to the last one; returns how many of
+    each (store, key) were compared."""
+    read: dict[tuple[str, int], tuple[str, str]] = {}
+    compared: Counter[tuple[str, str]] = Counter()
+
+    def rows(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
+        found = sources.read(source, "observations", chosen)
+        for row in found.values():
+            counted = made.passed.get((source.ref.path, row.id)) == "other_repository"
+            if row.project not in keys.excluded and not counted:
+                one = Chosen(source, row)
+                read[source.ref.path, row.id] = source.ref.path, key_of(one)
+        return found
+
+    def keep(one: Chosen[Source]) -> bool:
+        store, key = read.pop((one.origin.ref.path, one.row.id), ("", ""))
+        if not store:
+            return False
+        reason: Disposition
+        if not sources.keeps(one, ownership):
+            reason = "other_repository"
+        elif len(made.newest) < limit:
+            reason = "included"
+            made.newest.append(one)
+        else:
+            reason = "over_limit"
+        made.count(store, key, reason, 1)
+        compared[store, key] += 1
+        made.passed[store, one.row.id] = reason
+        if reason != "other_repository":
+            day = made.days.setdefault((_day(one.row.epoch), key), DayCount())
+            day.shown += reason == "included"
+            day.beyond += reason == "over_limit"
+        return False
+
+    lists = [(one, _candidates(one, want)) for one in sources.opened if one.admitted]
+    merged = merge(lists, LOOKS_AHEAD, rows, keep, lambda: until.passed)
+    for _, flow in lists:
+        flow.close()
+    # What was read and not offered was a copy of a row before it.
+    for (store, number), (_, key) in read.items():
+        made.count(store, key, "duplicate_of", 1)
+        compared[store, key] += 1
+        made.passed[store, number] = "duplicate_of"
+    made.complete = not (merged.cut or sources.unfinished)
+    if any(reasons["over_limit"] for reasons in made.reasons.values()) and made.newest:
+        made.cut = made.newest[-1].row.epoch
+    return compared
+
+
+def _candidates(source: Source, want: Want) -> Generator[Candidate, None, None]:
+    for page in source.reader.candidates("observations", want.of(source), PAGE):
+        yield from page
+
+
+def _group_key(source: Source, group: RowGroup) -> str:
+    if group.project in source.admitted.projects:
+        return group.project
+    return group.merged or group.project
+
+
+def _day(epoch: int | None) -> str:
+    """The local day of a time in milliseconds; empty where there is none."""
+    try:
+        return time.strftime("%Y-%m-%d", time.localtime(epoch / 1000)) if epoch else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
