@@ -90,7 +90,7 @@ def _print_fate(fate: dict[str, Any]) -> None:
         f"{fate['ref']}{where} {verb} ({fate['disposition']}): {plain(fate['detail'], 400)}", "bold"
     )
     if fate["fix"]:
-        screen.say(f"  fix: {plain(fate['fix'], 1000)}", "green")
+        screen.say(f"  fix: {plain(fate['fix'], 1000)}", "green", whole=True)
     if fate["project"] is None:
         return
     screen.say(f"  title     {plain(fate['title'] or '(untitled)', 300)}")
@@ -109,7 +109,7 @@ def _print_causes(shape: dict[str, Any]) -> None:
     for cause in causes:
         screen.say(f"! {plain(cause['sentence'], 2000)}", "yellow")
         if cause["fix"]:
-            screen.say(f"  fix: {plain(cause['fix'], 2000)}", "green")
+            screen.say(f"  fix: {plain(cause['fix'], 2000)}", "green", whole=True)
     told = {cause["sentence"] for cause in causes}
     for warning in shape["warnings"]:
         if warning["message"] not in told:

@@ -10,12 +10,24 @@ from rich.console import Group
 from rich.text import Text
 
 from claudemem_daemon.cli.options import plain
-from claudemem_daemon.diagnostics.causes import WORDS
 
 MAX_PROJECTS: Final = 8
 MAX_BUCKETS: Final = 20
 """Lines of the timeline; more days become weeks, then months, then years."""
 MAX_BAR: Final = 80
+LABELS: Final = {
+    "over_size": "beyond the size",
+    "over_limit": "beyond the limit",
+    "not_read": "not compared in time",
+    "duplicate_of": "duplicates",
+    "other_repository": "other repository's",
+    "platform_filtered": "other assistant's",
+    "malformed_concepts": "unreadable concepts",
+    "concept_filtered": "concepts not listed",
+    "type_filtered": "type not listed",
+    "excluded": "excluded checkout",
+}
+"""Where rows end, the last filter first."""
 SHOWN: Final = "█"
 LEFT: Final = "░"
 
@@ -55,10 +67,10 @@ def funnels(shape: dict[str, Any], width: int) -> Group:
 
 def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
     steps = [("shown", reasons["included"])]
-    steps += [(words, reasons[reason]) for reason, words in reversed(WORDS.items())]
+    steps += [(label, reasons[reason]) for reason, label in LABELS.items()]
     steps = [step for step in steps if step[1]]
     total = sum(reasons.values())
-    label = max(len(words) for words, _ in steps) if width >= 70 else 20
+    label = max(len(words) for words, _ in steps)
     digits = len(f"{total:,}")
     room = max(8, min(MAX_BAR, width - label - digits - 6))
     lines = [Text(f"\n{plain(name, 200)}: {total:,} row{'' if total == 1 else 's'}", style="bold")]
@@ -67,8 +79,7 @@ def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
     for (words, count), size in zip(steps, cells, strict=True):
         shown = words == "shown"
         bar = " " * at + (SHOWN if shown else LEFT) * size
-        short = words if len(words) <= label else words[: label - 1] + "…"
-        line = Text(f"  {short:<{label}}  {count:>{digits},}  ")
+        line = Text(f"  {words:<{label}}  {count:>{digits},}  ")
         line.append(bar, style="green" if shown else "yellow")
         lines.append(line)
         at += size

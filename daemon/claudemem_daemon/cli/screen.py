@@ -44,16 +44,15 @@ def screen(*, errors: bool = False) -> Console:
     )
 
 
-def say(text: str, style: str = "", *, errors: bool = False) -> None:
-    """One line of ours; a terminal wraps it at blanks."""
-    out = screen(errors=errors)
-    show(out, Text(text, style=style))
+def say(text: str, style: str = "", *, errors: bool = False, whole: bool = False) -> None:
+    """One line of ours. A terminal wraps it at blanks, or takes it `whole`, to be copied from."""
+    show(screen(errors=errors), Text(text, style=style), whole=whole)
 
 
-def show(out: Console, what: RenderableType) -> None:
+def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
     """Print without the blanks at the ends of lines that fill a table up."""
     with out.capture() as captured:
-        out.print(what)
+        out.print(what, soft_wrap=whole or None)
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
     encoding = getattr(out.file, "encoding", None) or "utf-8"
     try:
