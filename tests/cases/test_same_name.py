@@ -109,13 +109,13 @@ def test_the_reason_why_nothing_is_shown_is_true(
     assert "filter" not in text
     assert f"{two}: rows with files there are left out" in text
     doctor = command(world, "doctor", "--cwd", str(one))
-    assert "filters exclude" not in doctor
+    assert "filter excludes" not in doctor
     assert f"used by another repository too, {two}" in doctor
     # With one row of ours that the filter drops, the filter is the reason.
     world.row("shop", title="ours", type="change", files_read=[str(one / "a")])
     if types:
         assert "The filter excludes all rows" in world.context(one)
-        assert "filters exclude" in command(world, "doctor", "--cwd", str(one))
+        assert "filter excludes" in command(world, "doctor", "--cwd", str(one))
     else:
         assert world.titles(one) == ["ours"]
 

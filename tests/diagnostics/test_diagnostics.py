@@ -12,8 +12,9 @@ from claudemem_daemon import __version__
 from claudemem_daemon.client import Trouble, Unreachable
 from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.age import age, duration
+from claudemem_daemon.diagnostics.causes import store_fix
 from claudemem_daemon.diagnostics.hooklog import read_log
-from claudemem_daemon.diagnostics.problems import _STORE_FIX, find_problems
+from claudemem_daemon.diagnostics.problems import find_problems
 from claudemem_daemon.stores.model import STORE_REASONS
 
 GOOD: dict[str, Any] = {
@@ -67,7 +68,9 @@ def test_one_name_for_two_repositories_is_told() -> None:
 
 
 def test_every_reason_of_a_store_has_a_way_out() -> None:
-    assert set(_STORE_FIX) == set(STORE_REASONS)
+    unknown = store_fix("/s.db", None, own=True)
+    for reason in STORE_REASONS:
+        assert store_fix("/s.db", reason, own=True) != unknown
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from claudemem_daemon import lookup
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import (
     colours,
@@ -21,6 +22,7 @@ from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
+from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.shapes import as_json, query_shape
 
 T = TypeVar("T")
@@ -50,20 +52,15 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
     if as_shape:
         shape = _rows(question)
         click.echo(as_json({"context": text.decode(), **shape}))
-    elif text:
+        return
+    if text:
         click.echo(text.decode("utf-8", "replace"), color=colours())
-    else:
-        _say_why_nothing(question)
+    from claudemem_daemon.cli import screen
 
-
-def _say_why_nothing(question: Question) -> None:
-    """Beside the output, which stays as empty as a hook's."""
-    shape = _rows(question)
-    limit = shape["filters"]["limit"]
-    why = "the limit is 0" if limit == 0 else "no text"
-    click.echo(f"{why}; `claudemem-daemon explain` says more", err=True)
-    for warning in shape["warnings"]:
-        click.echo(f"! {plain(warning['message'], 400)}", err=True)
+    why = explained(question)
+    if not text:
+        screen.say(plain(why["verdict"], 2000), "bold", errors=True)
+    screen.causes(why, errors=True)
 
 
 @click.command("query")
@@ -102,6 +99,19 @@ def ask(
     with open_pipeline(os.environ) as pipeline:
         seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
         return here(pipeline, Deadline.after(seconds))
+
+
+def explained(question: Question, row: Ref | None = None) -> dict[str, Any]:
+    """The answer of `/v1/explain`, also where no daemon listens."""
+    body = {**body_of(question), "observation": row.text if row is not None else None}
+    shape: dict[str, Any] = ask(
+        question,
+        lambda client: client.post("/v1/explain", body),
+        lambda pipeline, until: json.loads(
+            as_json(lookup.explained(pipeline, question, row, until))
+        ),
+    )
+    return shape
 
 
 def _rows(question: Question) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 import click
 
 from claudemem_daemon import lookup
-from claudemem_daemon.cli.asking import ask, body_of
+from claudemem_daemon.cli.asking import explained
 from claudemem_daemon.cli.options import (
     json_option,
     make_question,
@@ -40,15 +39,8 @@ def explain_command(row: str | None, as_shape: bool, verbose: bool, **asked: Any
     """
     question = make_question(**asked)
     ref = lookup.parse_refs([row])[0] if row is not None else None
-    body = {**body_of(question), "observation": ref.text if ref is not None else None}
     began = time.perf_counter()
-    shape = ask(
-        question,
-        lambda client: client.post("/v1/explain", body),
-        lambda pipeline, until: json.loads(
-            as_json(lookup.explained(pipeline, question, ref, until))
-        ),
-    )
+    shape = explained(question, ref)
     if as_shape:
         click.echo(as_json(shape))
     else:
@@ -67,7 +59,7 @@ def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
             _print_fate(fate)
     else:
         screen.say(plain(shape["verdict"], 2000), "bold")
-        _print_causes(shape)
+        screen.causes(shape)
         screen.show(out, picture.funnels(shape, out.width))
         for line in _left_out(shape, verbose=verbose):
             screen.say(line)
@@ -100,20 +92,6 @@ def _print_fate(fate: dict[str, Any]) -> None:
         screen.say(f"  type      {plain(fate['type'], 80)}")
         screen.say(f"  concepts  {concepts}")
         screen.say(f"  written   {screen.when(fate)}")
-
-
-def _print_causes(shape: dict[str, Any]) -> None:
-    from claudemem_daemon.cli import screen
-
-    causes = shape["causes"]
-    for cause in causes:
-        screen.say(f"! {plain(cause['sentence'], 2000)}", "yellow")
-        if cause["fix"]:
-            screen.say(f"  fix: {plain(cause['fix'], 2000)}", "green", whole=True)
-    told = {cause["sentence"] for cause in causes}
-    for warning in shape["warnings"]:
-        if warning["message"] not in told:
-            screen.say(f"! {plain(warning['message'], 400)}", "yellow")
 
 
 def _left_out(shape: dict[str, Any], *, verbose: bool) -> list[str]:

@@ -68,6 +68,18 @@ def warn(warnings: Iterable[dict[str, str]]) -> None:
         say(f"! {plain(warning['message'], 400)}", "yellow", errors=True)
 
 
+def causes(shape: dict[str, Any], *, errors: bool = False) -> None:
+    """What an explanation found to be wrong, each with what to do, and other warnings after them."""
+    for cause in shape["causes"]:
+        say(f"! {plain(cause['sentence'], 2000)}", "yellow", errors=errors)
+        if cause["fix"]:
+            say(f"  fix: {plain(cause['fix'], 2000)}", "green", errors=errors, whole=True)
+    told = {cause["sentence"] for cause in shape["causes"]}
+    for warning in shape["warnings"]:
+        if warning["message"] not in told:
+            say(f"! {plain(warning['message'], 400)}", "yellow", errors=errors)
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """Columns below their names; long texts fold where the terminal is narrow."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

@@ -49,6 +49,7 @@ def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
         *_similar(shape),
         *_elsewhere(shape),
         *_filtered(shape),
+        *_other_repository(shape),
     ):
         found.setdefault(cause.sentence, cause)
     return tuple(found.values())
@@ -132,7 +133,8 @@ def store_fix(path: str, reason: str | None, *, own: bool) -> str:
         " CLAUDE_MEM_DAEMON_STORES",
         "busy": f"fuser -v {name} shows who holds it; it is tried again with the next question",
         "corrupt": f"{aside} && sqlite3 {quoted(path + '.damaged')} .recover | sqlite3 {name}",
-        "foreign": aside
+        "hot_journal": f"sqlite3 {name} .schema",
+        "foreign": f"{aside}; then restore it from a backup, or let claude-mem make a new one"
         if own
         else f"take {path} out of the setting or the checkout's file that names it",
         "untrusted": f"claudemem-daemon allow {name}",
@@ -254,6 +256,14 @@ def _filtered(shape: Mapping[str, Any]) -> Iterator[Cause]:
             f" {key} leaves out {kind} {named}"
         )
         yield Cause(reason, sentence, paste(shape, key, "*"))
+
+
+def _other_repository(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    """All rows of our keys are another repository's."""
+    for warning in shape["warnings"]:
+        if warning["code"] == "ambiguous_key" and not rows_here(shape):
+            fix = "give each repository its own store by CLAUDE_MEM_DAEMON_STORES"
+            yield Cause("ambiguous_key", warning["message"], fix)
 
 
 def _rows(count: int) -> str:

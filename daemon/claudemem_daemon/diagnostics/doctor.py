@@ -12,16 +12,14 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from claudemem_daemon import __version__
+from claudemem_daemon import __version__, lookup
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics import held
 from claudemem_daemon.diagnostics.age import age
+from claudemem_daemon.diagnostics.causes import rows_shown, setting_fix
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
-from claudemem_daemon.diagnostics.problems import settings_fix
-from claudemem_daemon.diagnostics.projects import resembling
-from claudemem_daemon.diagnostics.row_counts import count_rows
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hook import home_dir, private_dir, state_dir
 from claudemem_daemon.hookfiles.files import installed
@@ -33,8 +31,6 @@ from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.settings.keys import suggest
 from claudemem_daemon.settings.sources import read_values
-from claudemem_daemon.shapes import query_shape
-from claudemem_daemon.stores.locate import quoted
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -81,14 +77,14 @@ class _Told:
         return held.of_files(self.pipeline, self.question)
 
     @cached_property
-    def rows(self) -> Mapping[str, Any]:
-        """As `query --json` has them."""
+    def explanation(self) -> Mapping[str, Any]:
+        """As `explain --json` has it."""
         question = self.question
         if self.by_daemon:
             body = {"cwd": question.cwd, "env": dict(question.env)}
-            shape: Mapping[str, Any] = self.client.post("/v1/query", body)
+            shape: Mapping[str, Any] = self.client.post("/v1/explain", body)
             return shape
-        return query_shape(self.pipeline.ask(question, Deadline.after(5)))
+        return lookup.explained(self.pipeline, question, None, Deadline.after(5))
 
 
 def examine(
@@ -96,7 +92,7 @@ def examine(
 ) -> tuple[Check, ...]:
     """All checks, in the order in which one would look. Changes nothing."""
     told = _Told(environ, pipeline, Question(cwd=cwd, env=caller_environment(environ)))
-    looks: tuple[Callable[[], Iterator[Check]], ...] = (
+    parts: tuple[Callable[[], Iterator[Check]], ...] = (
         lambda: _folder(environ),
         lambda: _daemon(told),
         lambda: _service(environ, program),
@@ -106,9 +102,9 @@ def examine(
         lambda: _hook_log(environ),
     )
     checks: list[Check] = []
-    for look in looks:
+    for part in parts:
         try:
-            checks += look()
+            checks += part()
         except ClaudememError as error:
             checks.append(Check(error.code, "failed", error.message))
     return tuple(checks)
@@ -175,9 +171,7 @@ def _service(environ: Mapping[str, str], program: str) -> Iterator[Check]:
 
 def _settings(told: _Told) -> Iterator[Check]:
     path, warnings = told.settings["settings_path"], told.settings["warnings"]
-    wrong = [
-        Check("settings", "warning", one["message"], settings_fix(one["code"])) for one in warnings
-    ]
+    wrong = [Check("settings", "warning", one["message"], setting_fix(one)) for one in warnings]
     # A name that is no setting is in nobody's values.
     for name in read_values(path) or {}:
         meant = suggest(str(name)) if str(name).startswith("CLAUDE_MEM_") else None
@@ -191,70 +185,23 @@ def _settings(told: _Told) -> Iterator[Check]:
 
 
 def _stores(told: _Told) -> Iterator[Check]:
-    rows = told.rows
-    limit = rows["filters"]["limit"]
-    folder = told.settings["settings"]["CLAUDE_MEM_DATA_DIR"]["value"]
-    if not rows["stores"] and (limit == 0 or not rows["projects"]):
-        yield Check("stores", "ok", "none is read for this folder: see memory here")
-    elif not rows["stores"]:
-        yield Check(
-            "stores",
-            "warning",
-            f"no store: {folder}/claude-mem.db does not exist",
-            "install claude-mem and work a while, or name stores in CLAUDE_MEM_DAEMON_STORES",
-        )
-    waiting = {one.get("path") for one in rows["warnings"] if one["code"] == "store_untrusted"}
-    for one in rows["stores"]:
-        path = one["path"]
+    """The stores, and what keeps rows out of this folder's context, in the words of `explain`."""
+    shape = told.explanation
+    for one in shape["stores"]:
         if one["ok"]:
-            yield Check("store", "ok", f"{path}, schema {one['schema_version'] or 'unknown'}")
-        else:
-            fix = "claudemem-daemon allow " + quoted(path) if path in waiting else ""
-            yield Check("store", "warning", one["error"] or "cannot be read", fix)
-    yield _memory(told)
-    yield from _related(told)
-
-
-def _memory(told: _Told) -> Check:
-    rows, resolved = told.rows, told.pipeline.resolved(told.question)
-    name = resolved.keys.name
-    off = next((one["message"] for one in rows["warnings"] if one["code"] in _SILENT), None)
-    count = len(rows["observations"])
-    if off is not None and not rows["projects"]:
-        return Check("memory here", "warning", off)
-    if rows["filters"]["limit"] == 0:
-        limit = rows["filters"]["sources"]["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]
-        message = f"turned off: the limit is 0 ({limit['detail'] or limit['origin']})"
-        return Check("memory here", "warning", message, "claudemem-daemon config")
-    if count:
-        return Check("memory here", "ok", f"{count} observations for {name}")
-    if any(one["stores"] for one in rows["projects"]):
-        counts = count_rows(resolved, told.pipeline.pool)
-        anothers = next((one for one in counts.warnings if one.code == "ambiguous_key"), None)
-        if anothers is not None and not any(counts.rows(key) for key in counts.keys):
-            return Check("memory here", "warning", anothers.message)
-        message = "rows exist, but the filters exclude all of them"
-        return Check("memory here", "warning", message, "claudemem-daemon explain")
-    return Check("memory here", "ok", f"none yet for {name}")
-
-
-_SILENT = ("excluded", "cwd_vanished", "cwd_nameless")
-"""Codes of warnings that tell why a folder has no memory at all."""
-
-
-def _related(told: _Told) -> Iterator[Check]:
-    """Found by the files' own word on what is excluded; so not where the daemon knows better."""
-    damaged = any(one["code"] == "settings_rejected" for one in told.settings["warnings"])
-    if damaged or not told.rows["projects"]:
-        return
-    resolved = told.pipeline.resolved(told.question)
-    for one in resembling(resolved, told.pipeline.pool, Deadline.after(3)):
-        yield Check(
-            "related keys",
-            "warning",
-            f"key {one.key!r} is not matched, but looks like this repository's: {one.why}",
-            f"put {one.alias} into {resolved.settings.settings_path}",
-        )
+            yield Check(
+                "store", "ok", f"{one['path']}, schema {one['schema_version'] or 'unknown'}"
+            )
+    settled = {one["message"] for one in told.settings["warnings"]}
+    causes = [one for one in shape["causes"] if one["sentence"] not in settled]
+    for cause in causes:
+        name = "store" if cause["code"].startswith("store_") else "memory here"
+        yield Check(name, "warning", cause["sentence"], cause["fix"])
+    if rows_shown(shape):
+        name = shape["repository"]["name"]
+        yield Check("memory here", "ok", f"{rows_shown(shape)} observations for {name}")
+    elif not causes:
+        yield Check("memory here", "ok", shape["verdict"])
 
 
 def _hooks(environ: Mapping[str, str], told: _Told) -> Iterator[Check]:
@@ -306,12 +253,12 @@ def _missing_program(command: str) -> bool:
 def _hook_log(environ: Mapping[str, str]) -> Iterator[Check]:
     recent = [one for one in read_log(environ) if one.at > time.time() - 86400]
     if not recent:
-        yield Check("hook log", "ok", "no hook came away with nothing in the last day")
+        yield Check("hook log", "ok", "no hook failed in the last day")
         return
     last = recent[-1]
     yield Check(
         "hook log",
-        "warning" if last.reason not in ("no_daemon",) else "ok",
-        f"{len(recent)} hooks came away with nothing in the last day, the newest"
+        "warning",
+        f"{len(recent)} {'hook' if len(recent) == 1 else 'hooks'} failed in the last day, the newest"
         f" {age(last.at * 1000)}: {last.platform} {last.reason} {last.detail}",
     )

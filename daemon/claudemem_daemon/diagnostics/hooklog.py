@@ -20,7 +20,8 @@ class HookFailure:
 
 
 def read_log(environ: Mapping[str, str], most: int = 50) -> tuple[HookFailure, ...]:
-    """The newest lines, oldest first; nothing where there is no log."""
+    """The newest failures, oldest first; none where there is no log. A hook that no daemon answered
+    was answered in process, and what goes wrong with that has a line of its own."""
     path = os.path.join(state_dir(environ), "hook.log")
     try:
         with open(path, "rb") as file:
@@ -30,6 +31,6 @@ def read_log(environ: Mapping[str, str], most: int = 50) -> tuple[HookFailure, .
     found: list[HookFailure] = []
     for line in data.decode("utf-8", "replace").splitlines()[-most:]:
         parts = line.split("\t", 3)
-        if len(parts) == 4 and parts[0].isdigit():
+        if len(parts) == 4 and parts[0].isdigit() and parts[2] != "no_daemon":
             found.append(HookFailure(int(parts[0]), parts[1], parts[2], parts[3]))
     return tuple(found)

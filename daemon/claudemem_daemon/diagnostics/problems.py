@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from claudemem_daemon.diagnostics.causes import setting_fix, store_fix
+
 Severity = Literal["error", "warning", "note"]
 
 
@@ -22,13 +24,6 @@ class Problem:
 
     def as_json(self) -> dict[str, str]:
         return asdict(self)
-
-
-def settings_fix(code: str) -> str:
-    """What ends a warning about settings or what lies beside them."""
-    if code == "observer_failing":
-        return "mend it there; the next save of claude-mem ends this"
-    return "correct the value named"
 
 
 def find_problems(
@@ -65,21 +60,23 @@ def find_problems(
         )
     rejected = configuration.get("rejected")
     if rejected:
-        found.append(
-            Problem("settings_rejected", "warning", str(rejected["reason"]), "mend the file")
-        )
+        reason = str(rejected["reason"])
+        about = {"code": "settings_rejected", "path": str(configuration.get("path") or "")}
+        found.append(Problem("settings_rejected", "warning", reason, setting_fix(about)))
     for warning in warnings:
         if warning.get("code") in ("settings_rejected", "store_untrusted"):
             continue
-        found.append(
-            Problem(warning["code"], "warning", warning["message"], settings_fix(warning["code"]))
-        )
+        found.append(Problem(warning["code"], "warning", warning["message"], setting_fix(warning)))
     found += [
         Problem(
             f"store_{one['reason']}",
             "warning",
             str(one["error"]),
-            _store_fix(one, str(configuration.get("data_dir") or "")),
+            store_fix(
+                str(one.get("path", "")),
+                one["reason"],
+                own=os.path.dirname(str(one.get("path", ""))) == configuration.get("data_dir"),
+            ),
         )
         for one in stores
         if not one["ok"]
@@ -126,25 +123,3 @@ _RESTART = (
     "restart it: systemctl --user restart claudemem-daemon, or `claudemem-daemon stop` and start it"
     " again"
 )
-
-
-def _store_fix(store: Mapping[str, Any], data_dir: str) -> str:
-    """claude-mem's own store stands in no settings that it could be taken out of."""
-    if store["reason"] == "foreign" and os.path.dirname(str(store.get("path", ""))) == data_dir:
-        return "restore it from a backup, or move it away and let claude-mem make a new one"
-    return _STORE_FIX[store["reason"]]
-
-
-_STORE_FIX = {
-    "missing": "correct the path in the settings, or make the store",
-    "busy": "another process holds it; it is tried again with the next question",
-    "corrupt": "restore it from a backup, or let claude-mem make a new one",
-    "foreign": "take its path out of the setting or the checkout's file that names it",
-    "untrusted": "`claudemem-daemon allow PATH` lets it be read",
-    "owner": "run the daemon as the store's owner",
-    "hot_journal": "open it once with claude-mem, or with the sqlite3 command",
-    "wal_pending": "give write access to its folder, or let its writer close it",
-    "io": "a network file system? keep the store on a local disk",
-    "slow": "narrow types and concepts, or raise CLAUDE_MEM_DAEMON_TIMEOUT_MS",
-    "unreadable": "look at its permissions",
-}
