@@ -19,7 +19,9 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.selection import lookup
 from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.settings import modes
+from claudemem_daemon.settings.keys import suggest
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.shapes import (
     explain_shape,
     observation_shape,
@@ -94,6 +96,7 @@ def explained(
     near = Deadline.after(min(MAX_COMPARING, deadline.remaining()))
     shape["similar"] = [plain(one) for one in resembling(resolved, pipeline.pool, near)]
     shape["modes"] = modes_of(settings, question.env)
+    shape["misnamed"] = misnamed(settings.settings_path)
     shape["store_elsewhere"] = store_elsewhere(resolved)
     shape["observation"] = [{**one, "fix": fate_fix(shape, one)} for one in shape["observation"]]
     shape["verdict"] = verdict(shape)
@@ -111,6 +114,13 @@ def modes_of(settings: Settings, env: Mapping[str, str]) -> dict[str, dict[str, 
             for item in items:
                 found[kind].setdefault(item.id.lower(), []).append(mode.id)
     return found
+
+
+def misnamed(path: str) -> list[dict[str, str]]:
+    """Names in settings.json that are no setting but look like one."""
+    names = [str(name) for name in read_values(path) or {}]
+    meant = {name: suggest(name) for name in names if name.startswith("CLAUDE_MEM_")}
+    return [{"path": path, "name": name, "meant": one} for name, one in meant.items() if one]
 
 
 def store_elsewhere(resolved: ResolvedQuestion) -> str | None:

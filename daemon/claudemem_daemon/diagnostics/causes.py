@@ -45,6 +45,7 @@ def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
         *_limit(shape),
         *_stores(shape),
         *_settings(shape),
+        *_misnamed(shape),
         *_lists(shape),
         *_similar(shape),
         *_elsewhere(shape),
@@ -132,7 +133,8 @@ def store_fix(path: str, reason: str | None, *, own: bool) -> str:
         "missing": f"ls {quoted(os.path.dirname(path))}; then name the right path in"
         " CLAUDE_MEM_DAEMON_STORES",
         "busy": f"fuser -v {name} shows who holds it; it is tried again with the next question",
-        "corrupt": f"{aside} && sqlite3 {quoted(path + '.damaged')} .recover | sqlite3 {name}",
+        "corrupt": f"{aside} && sqlite3 {quoted(path + '.damaged')} .dump"
+        f" | sed 's/^ROLLBACK.*/COMMIT;/' | sqlite3 {name}",
         "hot_journal": f"sqlite3 {name} .schema",
         "foreign": f"{aside}; then restore it from a backup, or let claude-mem make a new one"
         if own
@@ -177,6 +179,17 @@ def _settings(shape: Mapping[str, Any]) -> Iterator[Cause]:
             yield Cause(warning["code"], warning["message"], setting_fix(warning))
 
 
+def _misnamed(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    for one in shape["misnamed"]:
+        path, name, meant = one["path"], one["name"], one["meant"]
+        swap = quoted(f's/"{name}"/"{meant}"/')
+        yield Cause(
+            "setting_misnamed",
+            f"{path}: {name} is no setting; did you mean {meant}?",
+            f"sed -i.bak {swap} {quoted(path)}",
+        )
+
+
 def dropped(shape: Mapping[str, Any], kind: str) -> list[tuple[str, int, Near | None]]:
     """Values that a list leaves out, the most frequent first, with what each may be meant to be."""
     allowed = shape["filters"][kind]
@@ -217,10 +230,11 @@ def _similar(shape: Mapping[str, Any]) -> Iterator[Cause]:
     for one in shape["similar"]:
         by_alias.setdefault(one["alias"], []).append(one)
     for alias, found in by_alias.items():
-        keys = ", ".join(repr(one["key"]) for one in found[:MAX_NAMED])
+        names = sorted({one["key"] for one in found})
+        keys = ", ".join(map(repr, names[:MAX_NAMED]))
         rows = sum(one["rows"] for one in found)
         sentence = (
-            f"{_rows(rows)} under the key {keys} {'looks' if rows == 1 else 'look'} like this"
+            f"{_rows(rows)} under {'the key' if len(names) == 1 else 'the keys'} {keys} {'looks' if rows == 1 else 'look'} like this"
             f" repository's: {found[0]['why']}; was the folder renamed?"
         )
         name, _, older = alias.partition(": ")

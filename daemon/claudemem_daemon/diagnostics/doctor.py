@@ -29,7 +29,6 @@ from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question, caller_environment
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
-from claudemem_daemon.settings.keys import suggest
 from claudemem_daemon.settings.sources import read_values
 
 Verdict = Literal["ok", "warning", "failed"]
@@ -172,12 +171,6 @@ def _service(environ: Mapping[str, str], program: str) -> Iterator[Check]:
 def _settings(told: _Told) -> Iterator[Check]:
     path, warnings = told.settings["settings_path"], told.settings["warnings"]
     wrong = [Check("settings", "warning", one["message"], setting_fix(one)) for one in warnings]
-    # A name that is no setting is in nobody's values.
-    for name in read_values(path) or {}:
-        meant = suggest(str(name)) if str(name).startswith("CLAUDE_MEM_") else None
-        if meant is not None:
-            message = f"{path}: {name} is no setting; did you mean {meant}?"
-            wrong.append(Check("settings", "warning", message, f"rename it to {meant}"))
     how = "as the daemon holds it" if told.by_daemon else "as it is now"
     if not os.path.lexists(path):
         how = "no such file: defaults"
@@ -195,7 +188,9 @@ def _stores(told: _Told) -> Iterator[Check]:
     settled = {one["message"] for one in told.settings["warnings"]}
     causes = [one for one in shape["causes"] if one["sentence"] not in settled]
     for cause in causes:
-        name = "store" if cause["code"].startswith("store_") else "memory here"
+        code = cause["code"]
+        name = "store" if code.startswith("store_") else "memory here"
+        name = "settings" if code == "setting_misnamed" else name
         yield Check(name, "warning", cause["sentence"], cause["fix"])
     if rows_shown(shape):
         name = shape["repository"]["name"]

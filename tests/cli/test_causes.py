@@ -1,0 +1,239 @@
+"""A cause planted, named by the first command that a person would run, and its fix pasted."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cases.world import World
+from tests.cli.running import ours
+from tests.support.daemon import Daemon, clean_environ, command
+from tests.support.stores import OtherProcess, add_observation, make_store, run_sql
+
+TYPES = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
+CONCEPTS = "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS"
+LIMIT = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    home, root = tmp_path / "home", tmp_path / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        made = World(home, root, daemon)
+        made.repository("app", "app-a")
+        yield made
+
+
+def said(world: World, *words: str) -> str:
+    done = ours(world, *words)
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def plant_typo(world: World) -> str:
+    for number in range(3):
+        world.row("app", type="bugfix", title=f"fix {number}")
+    world.settings({TYPES: "bugfx,feature"})
+    return r"'bugfix' \(3 rows\): did you mean bugfix\? the list has bugfx"
+
+
+def plant_colon(world: World) -> str:
+    world.row("app", concepts=["gotcha: locks"])
+    return r"'gotcha: locks' \(1 row\): did you mean gotcha\? .* suffix after the colon"
+
+
+def plant_case(world: World) -> str:
+    world.row("app", concepts=["how it works"])
+    return r"'how it works' \(1 row\): did you mean how-it-works"
+
+
+def mode(world: World) -> None:
+    folder = world.data_dir / "modes"
+    folder.mkdir(parents=True)
+    shape = {"name": "Mail", "observation_types": [{"id": "entity"}, {"id": "evidence"}],
+             "observation_concepts": [{"id": "how-it-works"}]}  # fmt: skip
+    (folder / "mail.json").write_text(json.dumps(shape))
+
+
+def plant_rows_of_another_mode(world: World) -> str:
+    mode(world)
+    world.row("app", type="entity")
+    return r"'entity' \(1 row\): an id of the mode mail that the list does not have"
+
+
+def plant_list_of_another_mode(world: World) -> str:
+    mode(world)
+    world.row("app", type="bugfix")
+    world.settings({TYPES: "entity,evidence"})
+    return r"'bugfix' \(1 row\): an id of the mode code that the list does not have"
+
+
+def plant_filter(world: World) -> str:
+    world.row("app", type="lunch")
+    return rf"excludes all 1 row: {TYPES} leaves out types 'lunch' 1"
+
+
+def plant_rename(world: World) -> str:
+    (world.root / "app" / "src").mkdir()
+    (world.root / "app" / "src" / "a.py").write_text("")
+    old = world.root / "before"
+    world.row("before", files_read=[str(old / "src" / "a.py")])
+    world.row("before/tree", files_modified=["src/a.py"])
+    return r"2 rows under the keys 'before', 'before/tree' look like this repository's"
+
+
+def plant_case_of_the_folder(world: World) -> str:
+    world.row("App")
+    return r"1 row under the key 'App' looks like this repository's"
+
+
+def plant_data_dir(world: World) -> str:
+    world.row("app")
+    world.settings({"CLAUDE_MEM_DATA_DIR": str(world.root / "elsewhere")})
+    return r"no store at .*/elsewhere/claude-mem.db .*, but there is .*/.claude-mem/claude-mem.db"
+
+
+def plant_limit(world: World) -> str:
+    world.row("app")
+    world.settings({LIMIT: 0})
+    return rf"the limit is 0 \({LIMIT}: .*settings.json\)"
+
+
+def plant_exclusion(world: World) -> str:
+    world.row("app")
+    world.settings({"CLAUDE_MEM_EXCLUDED_PROJECTS": "other,app"})
+    return r"/app is excluded by CLAUDE_MEM_EXCLUDED_PROJECTS in .*settings.json, pattern 'app'"
+
+
+def plant_untrusted(world: World) -> str:
+    own = make_store(world.root / "app" / ".claude-mem" / "claude-mem.db")
+    add_observation(own, project="app")
+    return r"claude-mem.db waits: .*read only after"
+
+
+def plant_misnamed(world: World) -> str:
+    world.row("app", type="lunch")
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATION_TYPE": "lunch"})
+    return rf"CLAUDE_MEM_CONTEXT_OBSERVATION_TYPE is no setting; did you mean {TYPES}\?"
+
+
+def plant_damage(world: World) -> str:
+    world.row("app", narrative="x" * 20_000)
+    run_sql(world.store, "PRAGMA wal_checkpoint(truncate)")
+    data = bytearray(Path(world.store).read_bytes())
+    ((root,),) = run_sql(
+        world.store, "SELECT rootpage FROM sqlite_schema WHERE name = 'observations'"
+    )
+    data[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
+    Path(world.store).write_bytes(data)
+    return r"claude-mem.db: damaged"
+
+
+PLANTED: dict[str, tuple[Callable[[World], str], int]] = {
+    "typo": (plant_typo, 3),
+    "colon": (plant_colon, 1),
+    "case": (plant_case, 1),
+    "rows of another mode": (plant_rows_of_another_mode, 1),
+    "list of another mode": (plant_list_of_another_mode, 1),
+    "filter": (plant_filter, 1),
+    "rename": (plant_rename, 2),
+    "other case": (plant_case_of_the_folder, 1),
+    "data dir": (plant_data_dir, 1),
+    "limit": (plant_limit, 1),
+    "exclusion": (plant_exclusion, 1),
+    "untrusted": (plant_untrusted, 1),
+    "misnamed": (plant_misnamed, 1),
+}
+
+
+def paste(world: World, fix: str) -> None:
+    """Do what a fix says, as a person would."""
+    setting = re.fullmatch(r"put (\".*) into (/.*)", fix)
+    if setting is None:
+        program = str(Path(command()[0]).parent)
+        environ = clean_environ(world.home)
+        environ["PATH"] = f"{program}:{environ['PATH']}"
+        subprocess.run(["sh", "-ec", fix], env=environ, cwd=world.root / "app", check=True)
+        return
+    path = Path(setting[2])
+    before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**before, **json.loads("{" + setting[1] + "}")}))
+
+
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("running", [True, False])
+def test_a_cause_is_named_and_its_fix_works(world: World, name: str, *, running: bool) -> None:
+    plant, rows = PLANTED[name]
+    cause = re.compile(plant(world))
+    if not running:
+        assert world.daemon.stop() == 0
+    for asked in (("context",), ("status",), ("doctor",), ("explain",)):
+        text = said(world, *asked)
+        assert cause.search(text), (asked, text)
+    shape = json.loads(ours(world, "explain", "--json").stdout)
+    (named,) = [one for one in shape["causes"] if cause.search(one["sentence"])]
+    status = json.loads(ours(world, "status", "--json").stdout)
+    assert named in status["here"]["causes"]
+    assert f"fix: {named['fix']}" in said(world, "doctor")
+    assert f"fix: {named['fix']}" in said(world, "status")
+    paste(world, named["fix"])
+    done = ours(world, "query", "--json")
+    assert len(json.loads(done.stdout)["observations"]) == rows, done.stderr
+    left = json.loads(ours(world, "explain", "--json").stdout)
+    assert not [one for one in left["causes"] if cause.search(one["sentence"])]
+
+
+def test_a_locked_store_is_named(world: World) -> None:
+    world.row("app")
+    with OtherProcess(world.store) as writer:
+        writer.run("PRAGMA journal_mode = delete")
+        writer.run("BEGIN EXCLUSIVE")
+        for asked in (("context",), ("status",), ("doctor",), ("explain",)):
+            text = said(world, *asked)
+            assert f"{world.store}: locked by another process" in text, (asked, text)
+            assert f"fix: fuser -v {world.store}" in text
+
+
+def test_a_damaged_store_is_named(world: World) -> None:
+    cause = plant_damage(world)
+    for asked in (("context",), ("status",), ("doctor",), ("explain",)):
+        text = said(world, *asked)
+        assert re.search(cause, text), (asked, text)
+        assert f"fix: mv {world.store} {world.store}.damaged && sqlite3 " in text
+    if shutil.which("sqlite3"):
+        shape = json.loads(ours(world, "explain", "--json").stdout)
+        paste(world, shape["causes"][0]["fix"])
+        assert json.loads(ours(world, "query", "--json").stdout)["warnings"] == []
+
+
+def test_status_ends_in_one_next_command(world: World) -> None:
+    """Also where all is well."""
+    world.row("app")
+    for stop in (False, True):
+        if stop:
+            assert world.daemon.stop() == 0
+        last = ours(world, "status").stdout.splitlines()[-1]
+        assert last.startswith("next: claudemem-daemon ")
+
+
+def test_a_hook_answered_in_process_did_not_fail(world: World) -> None:
+    world.row("app")
+    assert world.daemon.stop() == 0
+    call = {"session_id": "s", "cwd": str(world.root / "app"), "hook_event_name": "SessionStart",
+            "source": "startup"}  # fmt: skip
+    done = subprocess.run(
+        [*command(), "hook", "claude-code"], input=json.dumps(call), text=True,
+        env=clean_environ(world.home), capture_output=True, check=True,
+    )  # fmt: skip
+    assert "Observation" in done.stdout
+    assert json.loads(ours(world, "status", "--json").stdout)["hook_failures"] == []
+    assert "hook log: no hook failed" in ours(world, "doctor").stdout
