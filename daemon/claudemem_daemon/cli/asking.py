@@ -17,6 +17,7 @@ from claudemem_daemon.cli.options import (
     make_question,
     plain,
     question_options,
+    waiting,
 )
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
@@ -92,11 +93,12 @@ def ask(
 ) -> T:
     """The daemon's answer; where none listens, or it hangs, the same answer made here."""
     try:
-        return daemon(Client(os.environ))
+        with waiting("asking the daemon"):
+            return daemon(Client(os.environ))
     except Unreachable as error:
         if error.trouble not in ("not running", "stale socket"):
             print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
-    with open_pipeline(os.environ) as pipeline:
+    with open_pipeline(os.environ) as pipeline, waiting("reading"):
         seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
         return here(pipeline, Deadline.after(seconds))
 

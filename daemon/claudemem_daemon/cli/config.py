@@ -7,13 +7,7 @@ from typing import Any
 import click
 
 from claudemem_daemon.cli.asking import ask
-from claudemem_daemon.cli.options import (
-    make_question,
-    path_text,
-    plain,
-    setting_text,
-    table,
-)
+from claudemem_daemon.cli.options import make_question, plain, setting_text
 from claudemem_daemon.diagnostics import held
 from claudemem_daemon.shapes import as_json
 
@@ -36,16 +30,16 @@ def config_command(cwd: str | None, as_shape: bool) -> None:
     if as_shape:
         click.echo(as_json(shape))
         return
-    click.echo(f"settings file: {path_text(shape['settings_path'])}")
-    rows = [["KEY", "VALUE", "FROM"]]
+    from claudemem_daemon.cli import screen
+
+    screen.say(f"settings file: {screen.home(shape['settings_path'])}", "bold")
+    rows = []
     for key, one in shape["settings"].items():
-        where = f": {path_text(one['detail'])}" if one["detail"] not in (None, key) else ""
+        where = f": {screen.home(one['detail'])}" if one["detail"] not in (None, key) else ""
         origin = _ORIGIN.get(one["origin"], one["origin"])
-        rows.append([key, plain(setting_text(one["value"]), 60) or "-", f"{origin}{where}"])
-    for line in table(rows):
-        click.echo(line)
-    for warning in shape["warnings"]:
-        click.echo(f"! {plain(warning['message'], 400)}", err=True)
+        rows.append([key, plain(setting_text(one["value"]), 300) or "-", f"{origin}{where}"])
+    screen.show(screen.screen(), screen.table(["KEY", "VALUE", "FROM"], rows))
+    screen.warn(shape["warnings"])
 
 
 _ORIGIN = {

@@ -9,11 +9,12 @@ import sys
 import click
 
 from claudemem_daemon.api import open_pipeline
-from claudemem_daemon.cli.options import cwd_option, folder, plain
-from claudemem_daemon.diagnostics.doctor import examine, report
+from claudemem_daemon.cli.options import cwd_option, folder, plain, waiting
+from claudemem_daemon.diagnostics.doctor import Check, examine, report
 from claudemem_daemon.hookfiles.commands import launcher
 
-_MARK = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
+_MARK = {"ok": ("ok     ", ""), "warning": ("warning", "yellow"), "failed": ("FAILED ", "red")}
+"""Status -> word and colour."""
 
 
 @click.command("doctor")
@@ -24,18 +25,25 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
 
     Exits 1 when a check failed. Changes nothing.
     """
-    with open_pipeline(os.environ) as pipeline:
+    with open_pipeline(os.environ) as pipeline, waiting("checking"):
         checks = examine(os.environ, folder(cwd), pipeline, launcher(os.environ, sys.argv[0]))
     block = report(checks, os.environ)
     if as_shape:
         shape = {"checks": [one.as_json() for one in checks], "report": block}
         click.echo(json.dumps(shape, indent=2))
     else:
-        for one in checks:
-            click.echo(f"{_MARK[one.status]}  {one.name}: {plain(one.message, 500)}")
-            if one.fix:
-                click.echo(f"         fix: {plain(one.fix, 400)}")
-        click.echo("\nfor a bug report:\n")
-        for line in block.splitlines():
-            click.echo(f"    {line}")
+        _print(checks, block)
     return 1 if any(one.status == "failed" for one in checks) else 0
+
+
+def _print(checks: tuple[Check, ...], block: str) -> None:
+    from claudemem_daemon.cli import screen
+
+    for one in checks:
+        mark, style = _MARK[one.status]
+        screen.say(f"{mark}  {one.name}: {plain(one.message, 2000)}", style)
+        if one.fix:
+            screen.say(f"         fix: {plain(one.fix, 2000)}", "bold", whole=True)
+    screen.say("\nfor a bug report:\n", "dim")
+    for line in block.splitlines():
+        screen.say(f"    {line}", "dim")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import IO, Any
 
 import click
 
 from claudemem_daemon.context.safe import one_line
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question, caller_environment
+
+PATIENCE = 1.0
+"""Seconds."""
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,19 +127,48 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
-def colours() -> bool:
-    """Whether standard output is a person's terminal that takes them; no-color.org's variable says
-    no for all programs."""
+def colours(stream: IO[str] | None = None) -> bool:
+    """Whether standard output (or `stream`) is a person's terminal that takes them; no-color.org's
+    variable says no for all programs."""
     return (
-        sys.stdout.isatty()
+        (stream or sys.stdout).isatty()
         and not os.environ.get("NO_COLOR")
         and os.environ.get("TERM", "dumb") != "dumb"
     )
 
 
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """Show a person that something is at work, once it takes longer than they wait unasked."""
+    context = click.get_current_context(silent=True)
+    as_shape = context is not None and context.params.get("as_shape")
+    if as_shape or not (colours() and sys.stderr.isatty()):
+        yield
+        return
+    spinners: list[Any] = []
+
+    def start() -> None:
+        from rich.console import Console
+
+        spinners.append(Console(stderr=True).status(words))
+        spinners[0].start()
+
+    timer = Timer(PATIENCE, start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for spinner in spinners:
+            spinner.stop()
+
+
 def plain(text: str, most: int = 200) -> str:
-    """A stranger's text for a terminal: one line, no escape sequence, printable."""
-    return one_line(text, most).encode("utf-8", "replace").decode()
+    """A stranger's text for a terminal: one line, no escape sequence, printable. Nothing is cut in
+    a pipe."""
+    limit = most if sys.stdout.isatty() else None
+    return one_line(text, limit).encode("utf-8", "replace").decode()
 
 
 def path_text(path: str) -> str:
@@ -154,14 +188,3 @@ def setting_text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     return json.dumps(value, ensure_ascii=False) if value != {} else ""
-
-
-def table(rows: list[list[str]]) -> list[str]:
-    """Left-aligned columns as wide as they need to be."""
-    if not rows:
-        return []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

@@ -35,8 +35,8 @@ def screen(*, errors: bool = False) -> Console:
         file=stream,
         width=None if terminal else PIPE_WIDTH,
         force_terminal=terminal,
-        no_color=not colours(),
-        color_system="auto" if colours() else None,
+        no_color=not colours(stream),
+        color_system="auto" if colours(stream) else None,
         highlight=False,
         markup=False,
         emoji=False,
@@ -59,7 +59,7 @@ def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
         text.encode(encoding)
     except UnicodeEncodeError:
         text = text.translate(PLAIN_SIGNS).encode(encoding, "replace").decode(encoding)
-    click.echo(text, file=out.file, nl=False, color=colours())
+    click.echo(text, file=out.file, nl=False, color=colours(out.file))
 
 
 def warn(warnings: Iterable[dict[str, str]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from claudemem_daemon.api import open_pipeline
-from claudemem_daemon.cli.options import cwd_option, make_question, path_text, plain, table
+from claudemem_daemon.cli.options import cwd_option, make_question, plain
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.row_counts import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
@@ -45,30 +45,31 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
     if as_shape:
         click.echo(as_json(_shape(repository.resolved_by, lines, counts, resolved.warnings)))
         return
-    click.echo(plain(repository.resolved_by, 400))
-    rows = [["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]]
+    from claudemem_daemon.cli import screen
+
+    screen.say(plain(repository.resolved_by, 400), "dim")
+    rows = []
     for line in lines:
         newest = [n for key in line.keys if (n := counts.newest(key)) is not None]
         stores = {s for key in line.keys for s in counts.stores(key)}
         rows.append(
             [
-                path_text(line.path) if line.path else NO_PATH.get(line.state, "-"),
-                plain(line.branch, 40),
+                screen.home(line.path) if line.path else NO_PATH.get(line.state, "-"),
+                plain(line.branch, 200),
                 line.state,
-                ", ".join(plain(key, 60) for key in line.keys) or "-",
+                ", ".join(plain(key, 200) for key in line.keys) or "-",
                 str(len(stores)),
-                str(sum(counts.rows(key) for key in line.keys)),
+                f"{sum(counts.rows(key) for key in line.keys):,}",
                 age(max(newest)) if newest else "-",
             ]
         )
-    for text in table(rows):
-        click.echo(text)
+    head = ["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]
+    screen.show(screen.screen(), screen.table(head, rows))
     for key, reason in counts.left_out.items():
-        click.echo(f"  key {plain(key, 60)} {plain(reason, 300)}")
+        screen.say(f"  key {plain(key, 200)} {plain(reason, 300)}")
     for number, store in enumerate(counts.store_paths, 1):
-        click.echo(f"store {number}: {path_text(store)}")
-    for warning in (*resolved.warnings, *counts.warnings):
-        click.echo(f"! {plain(warning.message, 400)}", err=True)
+        screen.say(f"store {number}: {screen.home(store)}", "dim")
+    screen.warn(warning_shapes((*resolved.warnings, *counts.warnings)))
 
 
 def _lines(repository: Repository, counts: RowCounts) -> list[_Line]:
