@@ -38,7 +38,7 @@ def config_command(cwd: str | None, as_shape: bool) -> None:
         where = f": {screen.home(one['detail'])}" if one["detail"] not in (None, key) else ""
         origin = _ORIGIN.get(one["origin"], one["origin"])
         rows.append([key, plain(setting_text(one["value"]), 300) or "-", f"{origin}{where}"])
-    screen.show(screen.screen(), screen.table(["KEY", "VALUE", "FROM"], rows))
+    screen.table(["KEY", "VALUE", "FROM"], rows)
     screen.warn(shape["warnings"])
 
 

@@ -119,9 +119,8 @@ def projects_command(since: str | None, as_shape: bool, **asked: Any) -> None:
         ]
         for one in found
     ]
-    out = screen.screen()
     if rows:
-        screen.show(out, screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"], rows))
+        screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"], rows)
     for number, store in enumerate(stores, 1):
         screen.say(f"store {number}: {screen.home(store)}", "dim")
     for one in found:

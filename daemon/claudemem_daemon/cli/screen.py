@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import click
 from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +24,8 @@ PIPE_WIDTH: Final = 100_000
 """Columns where no terminal limits a line."""
 PLAIN_SIGNS: Final = str.maketrans({"█": "#", "░": ".", "…": "~"})
 """For terminals that know no others."""
+MIN_FREE: Final = 20
+"""Columns that a text which may be folded gets at least."""
 FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM", "")
 """Columns that may be folded; all others keep their words in one line."""
 
@@ -52,7 +55,7 @@ def say(text: str, style: str = "", *, errors: bool = False, whole: bool = False
 def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
     """Print without the blanks at the ends of lines that fill a table up."""
     with out.capture() as captured:
-        out.print(what, soft_wrap=whole or None)
+        out.print(what, soft_wrap=whole or None, crop=False)
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
     encoding = getattr(out.file, "encoding", None) or "utf-8"
     try:
@@ -80,15 +83,37 @@ def causes(shape: dict[str, Any], *, errors: bool = False) -> None:
             say(f"! {plain(warning['message'], 400)}", "yellow", errors=errors)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """Columns below their names; long texts fold where the terminal is narrow."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print columns below their names. Long texts fold; where the terminal has no room for the
+    columns side by side, each row's free texts stand below the others."""
+    out = screen()
+    fixed = [number for number, name in enumerate(head) if name not in FREE]
+    free = [number for number, name in enumerate(head) if name in FREE]
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
+    needed = sum(widths[n] + 2 for n in fixed) + sum(min(widths[n], MIN_FREE) + 2 for n in free)
+    if needed > out.width:
+        _stack(out, head, rows)
+        return
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in head:
-        free = name in FREE
-        made.add_column(name, no_wrap=not free, overflow="fold", ratio=None)
+        made.add_column(name, no_wrap=name not in FREE, overflow="fold")
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return made
+        made.add_row(*map(Text, row))
+    show(out, made)
+
+
+def _stack(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The first column and the short ones in a line, the others below; numbers with their names."""
+    for row in rows:
+        words = [row[0]]
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            if name not in FREE:
+                number = cell.replace(",", "").isdigit()
+                words.append(f"{name.lower()} {cell}" if number else cell)
+        show(out, Text("  ".join(word for word in words if word), style="bold"))
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            if name in FREE and cell:
+                show(out, Padding(Text(cell), (0, 0, 0, 4)))
 
 
 def home(path: str) -> str:
@@ -111,7 +136,7 @@ def print_observations(rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]  # fmt: skip
     head = ["ID", "WHEN", "TYPE", "PROJECT", "TITLE"]
-    show(screen(), table(head, cells))
+    table(head, cells)
 
 
 def when(row: dict[str, Any]) -> str:

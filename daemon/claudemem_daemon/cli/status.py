@@ -140,11 +140,18 @@ def _page(shape: dict[str, Any], head: Headline) -> Group:
         for cause in shape["here"]["causes"]:
             parts.append(Text(f"! {plain(cause['sentence'], 2000)}", style="yellow"))
             if cause["fix"]:
-                parts.append(Text(f"  fix: {plain(cause['fix'], 2000)}", style="green"))
+                parts.append(_to_copy(f"  fix: {plain(cause['fix'], 2000)}", "green"))
     parts += _lines(_hooks(shape))
     parts += _problems(shape)
-    parts += [Text(""), Text(f"next: {plain(shape['next'], 2000)}", style="bold")]
+    parts += [Text(""), _to_copy(f"next: {plain(shape['next'], 2000)}", "bold")]
     return Group(*parts)
+
+
+def _to_copy(text: str, style: str) -> Text:
+    """A line that the terminal itself wraps, so that it is copied whole."""
+    from rich.text import Text
+
+    return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
 def _lines(pairs: list[tuple[str, str]]) -> list[Text]:
@@ -237,5 +244,5 @@ def _problems(shape: dict[str, Any]) -> list[Text]:
     for one in problems:
         words = f"  {one['code']} ({one['severity']}): {plain(one['sentence'], 400)}"
         lines.append(Text(words, style="red" if one["severity"] == "error" else "yellow"))
-        lines.append(Text(f"    fix: {plain(one['fix'], 1000)}", style="green"))
+        lines.append(_to_copy(f"    fix: {plain(one['fix'], 1000)}", "green"))
     return lines

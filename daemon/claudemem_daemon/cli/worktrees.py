@@ -64,7 +64,7 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
             ]
         )
     head = ["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]
-    screen.show(screen.screen(), screen.table(head, rows))
+    screen.table(head, rows)
     for key, reason in counts.left_out.items():
         screen.say(f"  key {plain(key, 200)} {plain(reason, 300)}")
     for number, store in enumerate(counts.store_paths, 1):

@@ -46,7 +46,7 @@ def of_silence(error: Unreachable) -> Headline:
         return Headline(
             error.trouble,
             f"not running{detail}",
-            "claudemem-daemon service install   (or: claudemem-daemon run)",
+            "claudemem-daemon service install",
             3,
         )
     if error.trouble == "blocked":

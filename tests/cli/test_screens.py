@@ -1,0 +1,190 @@
+"""What people see: in terminals of several widths, without colours, and through a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cases.world import World
+from tests.cli.running import ours
+from tests.support.daemon import Daemon, clean_environ, command, eventually
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COMMANDS = (
+    ["status"], ["query"], ["explain"], ["explain", "1"], ["worktrees"], ["config"], ["doctor"],
+    ["projects"], ["search", "learned"], ["show", "1"], ["explain", "--verbose"],
+)  # fmt: skip
+LONG = "a very long title that was learned " * 8
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("s")
+    home, root = folder / "home", folder / "home" / "w"
+    root.mkdir(parents=True)
+    with Daemon(home) as daemon:
+        made = World(home, root, daemon)
+        made.repository("app", "app-a")
+        for number in range(70):
+            kind = ("bugfix", "feature", "lunch", "bug fix")[number % 4]
+            project = ("app", "app/app-a", "app/app-gone-for-long")[number % 3]
+            epoch = 1_767_225_600_000 + number * 9 * 3_600_000
+            made.row(project, type=kind, title=f"{number} {LONG}", created_at_epoch=epoch)
+        made.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 20})
+        yield made
+
+
+class Terminal:
+    """A command in a terminal of so many columns."""
+
+    def __init__(self, world: World, *words: str, width: int = 80, **env: str) -> None:
+        self.end, its_end = pty.openpty()
+        fcntl.ioctl(its_end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+        self.process = subprocess.Popen(
+            [*command(), *words],
+            env=clean_environ(world.home, TERM="xterm-256color", LANG="C.UTF-8", **env),
+            cwd=world.root / "app",
+            stdin=subprocess.DEVNULL,
+            stdout=its_end,
+            stderr=its_end,
+        )
+        os.close(its_end)
+        self.text = ""
+
+    def read(self) -> bool:
+        """Some more of its output; False at the end."""
+        with contextlib.suppress(OSError):  # at the end Linux has an I/O error for it
+            chunk = os.read(self.end, 65536)
+            self.text += chunk.decode("utf-8", "replace").replace("\r\n", "\n")
+            return bool(chunk)
+        return False
+
+    def close(self) -> int:
+        while self.read():
+            pass
+        os.close(self.end)
+        return self.process.wait(60)
+
+
+def shown(world: World, *words: str, width: int = 80, **env: str) -> str:
+    terminal = Terminal(world, *words, width=width, **env)
+    assert terminal.close() in (0, 1)
+    return terminal.text
+
+
+@pytest.mark.parametrize("width", [60, 160])
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_it_fits_the_terminal(world: World, words: list[str], width: int) -> None:
+    text = shown(world, *words, width=width)
+    assert ESCAPE.search(text), "colours"
+    for line in ESCAPE.sub("", text).splitlines():
+        # What is to be copied is wrapped by the terminal itself.
+        copied = re.match(r" *(fix|next):| *sqlite3 ", line)
+        assert len(line) <= width or copied, line
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_pipe_and_no_color_get_no_colours(world: World, words: list[str]) -> None:
+    done = ours(world, *words, TERM="xterm-256color")
+    assert not ESCAPE.search(done.stdout + done.stderr)
+    if words == ["status"]:
+        assert not ESCAPE.search(shown(world, *words, NO_COLOR="1"))
+
+
+def test_nothing_is_cut_in_a_pipe(world: World) -> None:
+    for words in (["query", "--limit", "3"], ["search", "learned"], ["show", "1"]):
+        text = ours(world, *words).stdout
+        assert LONG.strip() in text
+        assert "…" not in text
+    path = str(world.root / "app-a").removeprefix(str(world.home))
+    assert f"~{path}" in ours(world, "worktrees").stdout
+
+
+def test_the_home_folder_is_a_tilde(world: World) -> None:
+    assert "~/.claude-mem/claude-mem.db" in ours(world, "status").stdout
+    assert f"settings file: ~/{'.claude-mem/settings.json'}" in ours(world, "config").stdout
+
+
+def test_the_picture_adds_up(world: World) -> None:
+    """The bars of a project are as long as its first line says, and cut where the limit cuts."""
+    text = ours(world, "explain").stdout
+    for block in re.findall(r"\n\n(app[^\n]*: [0-9]+ rows?)\n((?:  [^\n]+\n?)+)", text):
+        total = int(re.findall(r": ([0-9]+) row", block[0])[0])
+        steps = re.findall(r"^  [a-z' ]+? +([0-9]+)  ( *)([█░]+)$", block[1], re.M)
+        assert sum(int(count) for count, _, _ in steps) == total
+        ends = 0
+        for _, blank, bar in steps:
+            assert len(blank) == ends
+            ends += len(bar)
+    assert "the limit of 20 cuts here" in text
+    assert text.startswith("20 of 70 rows of app are shown; ")
+    assert "lunch 17" in text
+    assert "bug fix 17 (did you mean bugfix?" in text
+
+
+def test_a_terminal_without_these_signs_gets_others(world: World) -> None:
+    done = ours(world, "explain", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "####" in done.stdout
+
+
+def test_watch_is_a_live_screen(world: World) -> None:
+    terminal = Terminal(world, "status", "--watch")
+    eventually(lambda: terminal.read() and "next: " in terminal.text, "the first screen")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.close() == 0
+    assert "\x1b[?1049h" in terminal.text
+    assert terminal.text.endswith("\x1b[?1049l")
+
+
+def test_a_command_that_does_not_exist_has_a_neighbour(world: World) -> None:
+    done = ours(world, "statsu")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no such command 'statsu'; did you mean status" in done.stderr
+    assert "did you mean" not in ours(world, "xyzzy").stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["query", "--json"], ["context", "--json"], ["explain", "--json"], ["search", "x", "--json"],
+     ["status", "--json"], ["projects", "--json"], ["worktrees", "--json"], ["config", "--json"],
+     ["doctor", "--json"], ["show", "1", "--json"], ["--help"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_only_what_people_read_imports_rich(world: World, words: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from claudemem_daemon.cli.main import run\n"
+        f"sys.argv = ['claudemem-daemon', *{words!r}]\n"
+        "run()\n"
+        "sys.exit('rich' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=clean_environ(world.home), cwd=world.root / "app",
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_plurals_are_right(world: World) -> None:
+    own = Path(world.root / "one")
+    world.repository("one", "one-tree")
+    world.row("one", title="single")
+    status = subprocess.run(
+        [*command(), "status"], env=clean_environ(world.home), cwd=own, capture_output=True,
+        text=True, check=False,
+    ).stdout  # fmt: skip
+    assert "1 linked worktree (" in status
+    assert "1 of 1 row of one is shown" in status
