@@ -78,6 +78,17 @@ def test_no_room_reaches_down_the_corridor(name: str) -> None:
         assert not reached & below, f"{path.relative_to(PACKAGE)} reaches {reached & below}"
 
 
+def test_commands_and_diagnostics_do_not_reach_into_the_server() -> None:
+    """But for `run`, which starts it."""
+    reaching = {
+        str(path.relative_to(PACKAGE))
+        for name in ("cli", "diagnostics")
+        for path in (PACKAGE / name).rglob("*.py")
+        if any(one.startswith("claudemem_daemon.server") for one in imports(path))
+    }
+    assert reaching <= {"cli/running.py"}
+
+
 def test_the_fast_door_imports_nothing_of_the_package_at_its_top() -> None:
     assert not {
         name for name in imports(PACKAGE / "hook.py", top_level=True) if "claudemem" in name

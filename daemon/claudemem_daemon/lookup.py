@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.causes import fate_fix, find_causes, verdict
+from claudemem_daemon.diagnostics.causes import find_causes, verdict
+from claudemem_daemon.diagnostics.fixes import fate_fix
 from claudemem_daemon.diagnostics.projects import list_projects, resembling
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.pipeline import Pipeline, ResolvedQuestion
@@ -98,9 +99,9 @@ def explained(
     shape["modes"] = modes_of(settings, question.env)
     shape["misnamed"] = misnamed(settings.settings_path)
     shape["store_elsewhere"] = store_elsewhere(resolved)
-    shape["observation"] = [{**one, "fix": fate_fix(shape, one)} for one in shape["observation"]]
     shape["verdict"] = verdict(shape)
     shape["causes"] = [one.as_json() for one in find_causes(shape)]
+    shape["observation"] = [{**one, "fix": fate_fix(shape, one)} for one in shape["observation"]]
     return shape
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from claudemem_daemon.cli import asking
+from claudemem_daemon.cli import context as context_module
 from claudemem_daemon.cli.main import COMMANDS
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
@@ -615,4 +615,4 @@ def test_without_a_daemon_the_deadline_is_the_same(
     def here(_: Pipeline, deadline: Deadline) -> float:
         return deadline.remaining()
 
-    assert 0 < asking.ask(Question(cwd="/"), no_daemon, here) <= 0.3
+    assert 0 < context_module.ask(Question(cwd="/"), no_daemon, here) <= 0.3

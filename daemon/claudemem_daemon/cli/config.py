@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from claudemem_daemon.cli.asking import ask
+from claudemem_daemon.cli.context import ask
 from claudemem_daemon.cli.options import make_question, plain, setting_text
-from claudemem_daemon.diagnostics import held
+from claudemem_daemon.diagnostics import current_settings
 from claudemem_daemon.shapes import as_json
 
 
@@ -24,8 +24,8 @@ def config_command(cwd: str | None, as_shape: bool) -> None:
     question = make_question(cwd=cwd)
     shape: dict[str, Any] = ask(
         question,
-        lambda client: held.of_daemon(client, question),
-        lambda pipeline, _deadline: held.of_files(pipeline, question),
+        lambda client: current_settings.of_daemon(client, question),
+        lambda pipeline, _deadline: current_settings.of_files(pipeline, question),
     )
     if as_shape:
         click.echo(as_json(shape))

@@ -15,13 +15,13 @@ def demo_command() -> int:
     removes a worktree, edits settings.json, and checks every answer. Needs git. Exits 1 if anything
     was not as said.
     """
-    from claudemem_daemon.demo.play import Play
-    from claudemem_daemon.demo.stage import Stage
+    from claudemem_daemon.demo.sandbox import Sandbox
+    from claudemem_daemon.demo.walkthrough import Walkthrough
 
     coloured = colours()
 
     def bold(text: str) -> str:
         return click.style(text, bold=True) if coloured else text
 
-    with Stage() as stage:
-        return 1 if Play(stage, click.echo, bold).run() else 0
+    with Sandbox() as sandbox:
+        return 1 if Walkthrough(sandbox, click.echo, bold).run() else 0

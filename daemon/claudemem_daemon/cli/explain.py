@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from claudemem_daemon import lookup
-from claudemem_daemon.cli.asking import explained
+from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import (
     json_option,
     make_question,
@@ -17,7 +17,8 @@ from claudemem_daemon.cli.options import (
     question_options,
     setting_text,
 )
-from claudemem_daemon.diagnostics.causes import LISTS, dropped
+from claudemem_daemon.diagnostics.causes import dropped
+from claudemem_daemon.diagnostics.fixes import LISTS
 from claudemem_daemon.shapes import as_json
 from claudemem_daemon.stores.locate import quoted
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from claudemem_daemon import lookup
-from claudemem_daemon.cli.asking import ask
+from claudemem_daemon.cli.context import ask
 from claudemem_daemon.cli.options import (
     json_option,
     limit_option,

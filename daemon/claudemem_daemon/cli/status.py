@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from claudemem_daemon import __version__
-from claudemem_daemon.cli.asking import explained
+from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import make_question, plain
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.diagnostics import headline

@@ -15,9 +15,10 @@ from typing import Any, Literal
 from claudemem_daemon import __version__, lookup
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics import held
+from claudemem_daemon.diagnostics import current_settings
 from claudemem_daemon.diagnostics.age import age
-from claudemem_daemon.diagnostics.causes import rows_shown, setting_fix
+from claudemem_daemon.diagnostics.causes import rows_shown
+from claudemem_daemon.diagnostics.fixes import setting_fix
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.errors import ClaudememError
@@ -47,7 +48,7 @@ class Check:
         return asdict(self)
 
 
-class _Told:
+class _Facts:
     """What the daemon says, for it may hold more than the files have now; where none answers, the
     same worked out here."""
 
@@ -72,8 +73,8 @@ class _Told:
     def settings(self) -> Mapping[str, Any]:
         """As `config --json` has them."""
         if self.by_daemon:
-            return held.of_daemon(self.client, self.question)
-        return held.of_files(self.pipeline, self.question)
+            return current_settings.of_daemon(self.client, self.question)
+        return current_settings.of_files(self.pipeline, self.question)
 
     @cached_property
     def explanation(self) -> Mapping[str, Any]:
@@ -90,14 +91,14 @@ def examine(
     environ: Mapping[str, str], cwd: str, pipeline: Pipeline, program: str
 ) -> tuple[Check, ...]:
     """All checks, in the order in which one would look. Changes nothing."""
-    told = _Told(environ, pipeline, Question(cwd=cwd, env=caller_environment(environ)))
+    facts = _Facts(environ, pipeline, Question(cwd=cwd, env=caller_environment(environ)))
     parts: tuple[Callable[[], Iterator[Check]], ...] = (
         lambda: _folder(environ),
-        lambda: _daemon(told),
+        lambda: _daemon(facts),
         lambda: _service(environ, program),
-        lambda: _settings(told),
-        lambda: _stores(told),
-        lambda: _hooks(environ, told),
+        lambda: _settings(facts),
+        lambda: _stores(facts),
+        lambda: _hooks(environ, facts),
         lambda: _hook_log(environ),
     )
     checks: list[Check] = []
@@ -132,8 +133,8 @@ def _folder(environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def _daemon(told: _Told) -> Iterator[Check]:
-    client, health = told.client, told.health
+def _daemon(facts: _Facts) -> Iterator[Check]:
+    client, health = facts.client, facts.health
     if isinstance(health, Unreachable):
         yield Check("daemon", "failed", health.message, of_silence(health).next or "")
         return
@@ -154,7 +155,7 @@ def _daemon(told: _Told) -> Iterator[Check]:
     else:
         yield Check("socket", "ok", f"{client.path}, mode {mode:04o}")
     began = time.perf_counter()
-    client.get("/api/context/inject", {"cwd": told.question.cwd or "/"})
+    client.get("/api/context/inject", {"cwd": facts.question.cwd or "/"})
     took = (time.perf_counter() - began) * 1000
     verdict: Verdict = "ok" if took < 200 else "warning"
     fix = "" if verdict == "ok" else "claudemem-daemon status tells how long each store takes"
@@ -168,24 +169,24 @@ def _service(environ: Mapping[str, str], program: str) -> Iterator[Check]:
     yield Check("service", verdict, state.sentence, fix)
 
 
-def _settings(told: _Told) -> Iterator[Check]:
-    path, warnings = told.settings["settings_path"], told.settings["warnings"]
+def _settings(facts: _Facts) -> Iterator[Check]:
+    path, warnings = facts.settings["settings_path"], facts.settings["warnings"]
     wrong = [Check("settings", "warning", one["message"], setting_fix(one)) for one in warnings]
-    how = "as the daemon holds it" if told.by_daemon else "as it is now"
+    how = "as the daemon holds it" if facts.by_daemon else "as it is now"
     if not os.path.lexists(path):
         how = "no such file: defaults"
     yield from wrong or [Check("settings", "ok", f"{path}, {how}")]
 
 
-def _stores(told: _Told) -> Iterator[Check]:
+def _stores(facts: _Facts) -> Iterator[Check]:
     """The stores, and what keeps rows out of this folder's context, in the words of `explain`."""
-    shape = told.explanation
+    shape = facts.explanation
     for one in shape["stores"]:
         if one["ok"]:
             yield Check(
                 "store", "ok", f"{one['path']}, schema {one['schema_version'] or 'unknown'}"
             )
-    settled = {one["message"] for one in told.settings["warnings"]}
+    settled = {one["message"] for one in facts.settings["warnings"]}
     causes = [one for one in shape["causes"] if one["sentence"] not in settled]
     for cause in causes:
         code = cause["code"]
@@ -199,7 +200,7 @@ def _stores(told: _Told) -> Iterator[Check]:
         yield Check("memory here", "ok", shape["verdict"])
 
 
-def _hooks(environ: Mapping[str, str], told: _Told) -> Iterator[Check]:
+def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
     found = False
     for name, known in PLATFORMS.items():
         there = installed(known, environ, None)
@@ -231,7 +232,7 @@ def _hooks(environ: Mapping[str, str], told: _Told) -> Iterator[Check]:
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
         yield Check("hooks", "warning", "no assistant has our entries", fix)
-    twice = double_injection(environ, read_values(told.settings["settings_path"]))
+    twice = double_injection(environ, read_values(facts.settings["settings_path"]))
     if twice is not None and found:
         yield Check("double injection", "warning", twice, "set what it says")
 

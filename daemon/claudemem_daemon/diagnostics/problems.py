@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from claudemem_daemon.diagnostics.causes import setting_fix, store_fix
+from claudemem_daemon.diagnostics.fixes import setting_fix, store_fix
 
 Severity = Literal["error", "warning", "note"]
 

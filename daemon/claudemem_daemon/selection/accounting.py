@@ -44,7 +44,7 @@ Disposition = Literal[
 was over before it could be compared."""
 
 PAGE: Final = 500
-LOOKS_AHEAD: Final = 1 << 62
+NO_LIMIT: Final = 1 << 62
 """The limit of a merge that is to see every row."""
 
 
@@ -118,15 +118,15 @@ def account(
     sources: Sources, want: Want, keys: ProjectKeys, limit: int, until: Deadline
 ) -> Accounts:
     """Every row of the open stores. Raises `StoreError` where one cannot be counted."""
-    made = Accounts()
+    accounts = Accounts()
     passing: Counter[tuple[str, str]] = Counter()
     ownership = Ownership(keys)
     for source in sources.opened:
         store, wanted = source.ref.path, want.of(source)
         if not source.admitted:
-            made.others[store] = source.reader.all_rows()
+            accounts.others[store] = source.reader.all_rows()
             continue
-        theirs = _theirs(made, source, wanted, ownership)
+        theirs = _theirs(accounts, source, wanted, ownership)
         ours = sum(len(ids) for ids in theirs.values())
         without = frozenset(number for ids in theirs.values() for number in ids)
         for group in source.reader.groups(wanted, without=without):
@@ -136,21 +136,21 @@ def account(
             if reason is None:
                 passing[store, key] += group.rows
                 continue
-            made.count(store, key, reason, group.rows)
+            accounts.count(store, key, reason, group.rows)
             if reason == "type_filtered":
-                made.types[group.type] += group.rows
-        made.others[store] = source.reader.all_rows() - ours
-        made.concepts.update(source.reader.lost_concepts(wanted, without))
-    compared = _walk(made, sources, want, keys, limit, until, ownership)
+                accounts.types[group.type] += group.rows
+        accounts.others[store] = source.reader.all_rows() - ours
+        accounts.concepts.update(source.reader.lost_concepts(wanted, without))
+    compared = _walk(accounts, sources, want, keys, limit, until, ownership)
     # What there was no time to compare is older than all that was.
-    rest: Disposition = "over_limit" if len(made.newest) >= limit else "not_read"
+    rest: Disposition = "over_limit" if len(accounts.newest) >= limit else "not_read"
     for (store, key), rows in passing.items():
-        made.count(store, key, rest, rows - compared[store, key])
-    return made
+        accounts.count(store, key, rest, rows - compared[store, key])
+    return accounts
 
 
 def _theirs(
-    made: Accounts, source: Source, wanted: Wanted, ownership: Ownership
+    accounts: Accounts, source: Source, wanted: Wanted, ownership: Ownership
 ) -> dict[str, frozenset[int]]:
     """Key -> ids of its rows that are another repository's, which no filter comes before."""
     store, found = source.ref.path, {}
@@ -163,14 +163,14 @@ def _theirs(
         )
         found[key] = ownership.others_rows(source.reader, one) - seen
         seen |= found[key]
-        made.count(store, key, "other_repository", len(found[key]))
+        accounts.count(store, key, "other_repository", len(found[key]))
         for number in found[key]:
-            made.passed[store, number] = "other_repository"
+            accounts.passed[store, number] = "other_repository"
     return found
 
 
 def _walk(
-    made: Accounts,
+    accounts: Accounts,
     sources: Sources,
     want: Want,
     keys: ProjectKeys,
@@ -186,7 +186,7 @@ def _walk(
     def rows(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         found = sources.read(source, "observations", chosen)
         for row in found.values():
-            counted = made.passed.get((source.ref.path, row.id)) == "other_repository"
+            counted = accounts.passed.get((source.ref.path, row.id)) == "other_repository"
             if row.project not in keys.excluded and not counted:
                 one = Chosen(source, row)
                 read[source.ref.path, row.id] = source.ref.path, key_of(one)
@@ -199,32 +199,32 @@ def _walk(
         reason: Disposition
         if not sources.keeps(one, ownership):
             reason = "other_repository"
-        elif len(made.newest) < limit:
+        elif len(accounts.newest) < limit:
             reason = "included"
-            made.newest.append(one)
+            accounts.newest.append(one)
         else:
             reason = "over_limit"
-        made.count(store, key, reason, 1)
+        accounts.count(store, key, reason, 1)
         compared[store, key] += 1
-        made.passed[store, one.row.id] = reason
+        accounts.passed[store, one.row.id] = reason
         if reason != "other_repository":
-            day = made.days.setdefault((_day(one.row.epoch), key), DayCount())
+            day = accounts.days.setdefault((_day(one.row.epoch), key), DayCount())
             day.shown += reason == "included"
             day.beyond += reason == "over_limit"
         return False
 
     lists = [(one, _candidates(one, want)) for one in sources.opened if one.admitted]
-    merged = merge(lists, LOOKS_AHEAD, rows, keep, lambda: until.passed)
+    merged = merge(lists, NO_LIMIT, rows, keep, lambda: until.passed)
     for _, flow in lists:
         flow.close()
     # What was read and not offered was a copy of a row before it.
     for (store, number), (_, key) in read.items():
-        made.count(store, key, "duplicate_of", 1)
+        accounts.count(store, key, "duplicate_of", 1)
         compared[store, key] += 1
-        made.passed[store, number] = "duplicate_of"
-    made.complete = not (merged.cut or sources.unfinished)
-    if any(reasons["over_limit"] for reasons in made.reasons.values()) and made.newest:
-        made.cut = made.newest[-1].row.epoch
+        accounts.passed[store, number] = "duplicate_of"
+    accounts.complete = not (merged.cut or sources.unfinished)
+    if any(reasons["over_limit"] for reasons in accounts.reasons.values()) and accounts.newest:
+        accounts.cut = accounts.newest[-1].row.epoch
     return compared
 
 

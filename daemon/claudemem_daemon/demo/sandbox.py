@@ -1,6 +1,6 @@
-"""The demo's stage: a HOME, a repository with worktrees, a store as claude-mem makes it, a daemon.
+"""The demo's sandbox: a HOME, a repository with worktrees, a store as claude-mem makes it, a daemon.
 
-Everything lies in one temporary folder. The store is made with Python's own `sqlite3`, as another
+Everything is in one temporary folder. The store is made with Python's own `sqlite3`, as another
 program's; nothing here goes through the daemon's code but the daemon itself.
 """
 
@@ -43,7 +43,7 @@ CREATE TABLE session_summaries (id INTEGER PRIMARY KEY AUTOINCREMENT,
 """
 
 
-class Stage:
+class Sandbox:
     """Set up by `with`, and gone afterwards, daemon and all."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Stage:
         self._daemon: subprocess.Popen[bytes] | None = None
         self._clock = int(time.time() * 1000) - 3_600_000
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Sandbox:
         if shutil.which("git") is None:
             shutil.rmtree(self.root, ignore_errors=True)
             raise ClaudememError("demo needs git, and there is none on the PATH: install git")
