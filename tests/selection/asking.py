@@ -86,6 +86,7 @@ def ask_why(
     observation: int | None = None,
     keys: ProjectKeys | None = None,
     question: Question = QUESTION,
+    within: float = 20.0,
     **settings: Any,
 ) -> Explanation:
     wanted = keys if keys is not None else make_keys("app")
@@ -96,7 +97,7 @@ def ask_why(
             wanted,
             located(*paths),
             pool,
-            Deadline.after(20),
+            Deadline.after(within),
             parse_ref(str(observation)) if observation is not None else None,
         )
 

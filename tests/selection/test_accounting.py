@@ -112,3 +112,23 @@ def test_a_list_names_what_it_leaves_out() -> None:
         (count,) = shape["counts"]
         assert count["reasons"] == {"type_filtered": 2, "concept_filtered": 3, "included": 1}
         assert (count["rows"], count["after_types"], count["after_concepts"]) == (6, 4, 1)
+
+
+def test_a_store_that_is_too_big_is_not_said_to_be_empty() -> None:
+    """The newest are told from the rest, and that the rest was not compared."""
+    with tempfile.TemporaryDirectory() as folder:
+        (path,) = build(folder, [("13.25.3", [])])
+        with closing(sqlite3.connect(path)) as db:
+            db.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)"
+                " INSERT INTO observations (id, memory_session_id, project, type, title, narrative,"
+                " concepts, created_at, created_at_epoch) SELECT i, 's', 'app', 'bugfix', i,"
+                " hex(zeroblob(300)), '[\"gotcha\"]', '', 1767225600000 + i FROM n"
+            )
+            db.commit()
+        shape = ask_why(
+            path, types=("bugfix",), concepts=("gotcha",), limit=5, within=0.12
+        ).as_json()
+        (count,) = shape["counts"]
+        assert sum(count["reasons"].values()) == count["rows"] == 60_000
+        assert count["reasons"].get("included", 0) in (0, 5)

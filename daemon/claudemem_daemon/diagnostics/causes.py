@@ -16,6 +16,7 @@ from claudemem_daemon.settings.exclusion import excluding
 from claudemem_daemon.stores.locate import quoted
 
 EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
+TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 DEFAULT_LIMIT: Final = 50
 MAX_NAMED: Final = 6
 
@@ -47,6 +48,7 @@ def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
         *_elsewhere(shape),
         *_filtered(shape),
         *_other_repository(shape),
+        *_time(shape),
     ):
         found.setdefault(cause.sentence, cause)
     return tuple(found.values())
@@ -219,6 +221,15 @@ def _other_repository(shape: Mapping[str, Any]) -> Iterator[Cause]:
         if warning["code"] == "ambiguous_key" and not rows_here(shape):
             fix = "give each repository its own store by CLAUDE_MEM_DAEMON_STORES"
             yield Cause("ambiguous_key", warning["message"], fix)
+
+
+def _time(shape: Mapping[str, Any]) -> Iterator[Cause]:
+    """Rows that there was no time to look at."""
+    left = reasons(shape).get("not_read", 0)
+    if left and rows_shown(shape) < shape["filters"]["limit"]:
+        now = shape["settings"][TIMEOUT]["value"]
+        sentence = f"{_rows(left)} could not be compared in {now} ms ({TIMEOUT})"
+        yield Cause("not_read", sentence, paste(shape, TIMEOUT, now * 10))
 
 
 def _rows(count: int) -> str:

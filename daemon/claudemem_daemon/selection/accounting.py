@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.ownership import Ownership
@@ -43,6 +45,9 @@ Disposition = Literal[
 """Where a row ends: the first filter, in the order of the selection, that drops it. not_read: time
 was over before it could be compared."""
 
+COUNTING: Final = 0.6
+"""The share of the time in which a store is counted by its filters; the rest is for comparing the
+newest rows."""
 PAGE: Final = 500
 NO_LIMIT: Final = 1 << 62
 """The limit of a merge that is to see every row."""
@@ -117,44 +122,82 @@ def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
 def account(
     sources: Sources, want: Want, keys: ProjectKeys, limit: int, until: Deadline
 ) -> Accounts:
-    """Every row of the open stores. Raises `StoreError` where one cannot be counted."""
+    """Every row of the open stores, as far as there is time; of a store that could not be counted
+    by its filters, only the rows in the answer are told from the rest (`not_read`)."""
     accounts = Accounts()
     passing: Counter[tuple[str, str]] = Counter()
     ownership = Ownership(keys)
+    counted = True
     for source in sources.opened:
-        store, wanted = source.ref.path, want.of(source)
-        if not source.admitted:
-            accounts.others[store] = source.reader.all_rows()
-            continue
-        theirs = _theirs(accounts, source, wanted, ownership)
-        ours = sum(len(ids) for ids in theirs.values())
-        without = frozenset(number for ids in theirs.values() for number in ids)
-        for group in source.reader.groups(wanted, without=without):
-            ours += group.rows
-            key = _group_key(source, group)
-            reason = reason_of(group, keys)
-            if reason is None:
-                passing[store, key] += group.rows
-                continue
-            accounts.count(store, key, reason, group.rows)
-            if reason == "type_filtered":
-                accounts.types[group.type] += group.rows
-        accounts.others[store] = source.reader.all_rows() - ours
-        accounts.concepts.update(source.reader.lost_concepts(wanted, without))
+        source.reader.extend(Deadline.after(until.remaining() * COUNTING))
+        try:
+            passing += _count(accounts, source, want, ownership, keys)
+        except StoreError as error:
+            source.reader.extend(until)
+            sources.stopped(source, error)
+            counted = accounts.complete = False
+            passing += _totals(source)
+        source.reader.extend(until)
     compared = _walk(accounts, sources, want, keys, limit, until, ownership)
     # What there was no time to compare is older than all that was.
-    rest: Disposition = "over_limit" if len(accounts.newest) >= limit else "not_read"
+    full = counted and len(accounts.newest) >= limit
     for (store, key), rows in passing.items():
+        rest: Disposition = "over_limit" if full else "not_read"
         accounts.count(store, key, rest, rows - compared[store, key])
     return accounts
 
 
-def _theirs(
-    accounts: Accounts, source: Source, wanted: Wanted, ownership: Ownership
-) -> dict[str, frozenset[int]]:
+def _count(
+    accounts: Accounts, source: Source, want: Want, ownership: Ownership, keys: ProjectKeys
+) -> Counter[tuple[str, str]]:
+    """Count what the filters on single rows drop; returns the rows that pass them, by key. Counts
+    nothing where it raises `StoreError`."""
+    passing: Counter[tuple[str, str]] = Counter()
+    store, wanted = source.ref.path, want.of(source)
+    if not source.admitted:
+        accounts.others[store] = source.reader.all_rows()
+        return passing
+    theirs = _theirs(source, wanted, ownership)
+    without = frozenset(number for ids in theirs.values() for number in ids)
+    groups = source.reader.groups(wanted, without=without)
+    reasons = [reason_of(group, keys) for group in groups]
+    concepts = source.reader.lost_concepts(wanted, without) if "concept_filtered" in reasons else {}
+    ours = sum(group.rows for group in groups) + len(without)
+    accounts.others[store] = source.reader.all_rows() - ours
+    accounts.concepts.update(concepts)
+    for key, ids in theirs.items():
+        accounts.count(store, key, "other_repository", len(ids))
+        accounts.passed.update(((store, number), "other_repository") for number in ids)
+    for group, reason in zip(groups, reasons, strict=True):
+        key = _group_key(source, group)
+        if reason is None:
+            passing[store, key] += group.rows
+            continue
+        accounts.count(store, key, reason, group.rows)
+        if reason == "type_filtered":
+            accounts.types[group.type] += group.rows
+    return passing
+
+
+def _totals(source: Source) -> Counter[tuple[str, str]]:
+    """Rows by key, whatever the filters, which an index tells at once."""
+    found: Counter[tuple[str, str]] = Counter()
+    admitted = source.admitted
+    with suppress(StoreError):
+        for key in {**admitted.projects, **admitted.merged}:
+            one = Wanted(
+                (key,) if key in admitted.projects else (), (key,) if key in admitted.merged else ()
+            )
+            found[source.ref.path, key] = source.reader.how_many(one)
+    return found
+
+
+def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, frozenset[int]]:
     """Key -> ids of its rows that are another repository's, which no filter comes before."""
-    store, found = source.ref.path, {}
+    found: dict[str, frozenset[int]] = {}
     seen: set[int] = set()
+    if not ownership.others_rows(source.reader, wanted):
+        return found
     for key in {**source.admitted.projects, **source.admitted.merged}:
         one = replace(
             wanted,
@@ -163,9 +206,6 @@ def _theirs(
         )
         found[key] = ownership.others_rows(source.reader, one) - seen
         seen |= found[key]
-        accounts.count(store, key, "other_repository", len(found[key]))
-        for number in found[key]:
-            accounts.passed[store, number] = "other_repository"
     return found
 
 
@@ -222,7 +262,7 @@ def _walk(
         accounts.count(store, key, "duplicate_of", 1)
         compared[store, key] += 1
         accounts.passed[store, number] = "duplicate_of"
-    accounts.complete = not (merged.cut or sources.unfinished)
+    accounts.complete = accounts.complete and not (merged.cut or sources.unfinished)
     if any(reasons["over_limit"] for reasons in accounts.reasons.values()) and accounts.newest:
         accounts.cut = accounts.newest[-1].row.epoch
     return compared
