@@ -14,7 +14,14 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, cast, get_args
 from urllib.parse import unquote_to_bytes
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question, Scope
@@ -127,14 +134,20 @@ def _row(value: object) -> Ref | None:
     return ref
 
 
-Text = Annotated[Any, BeforeValidator(_text)]
-AbsolutePath = Annotated[Any, BeforeValidator(_path)]
-Names = Annotated[Any, BeforeValidator(_names)]
-Count = Annotated[Any, BeforeValidator(_count)]
-Flag = Annotated[Any, BeforeValidator(_flag)]
-Environment = Annotated[Any, BeforeValidator(_environment)]
-ScopeName = Annotated[Any, BeforeValidator(_scope)]
-RowId = Annotated[Any, BeforeValidator(_row)]
+_NAMES: Final = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}
+_VARIABLES: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+_ROW: Final = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+
+Text = Annotated[Any, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
+AbsolutePath = Annotated[
+    Any, BeforeValidator(_path), WithJsonSchema({"type": "string", "pattern": "^/"})
+]
+Names = Annotated[Any, BeforeValidator(_names), WithJsonSchema(_NAMES)]
+Count = Annotated[Any, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
+Flag = Annotated[Any, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
+Environment = Annotated[Any, BeforeValidator(_environment), WithJsonSchema(_VARIABLES)]
+ScopeName = Annotated[Any, BeforeValidator(_scope), WithJsonSchema({"enum": [*get_args(Scope)]})]
+RowId = Annotated[Any, BeforeValidator(_row), WithJsonSchema(_ROW)]
 
 
 class Body(BaseModel):
