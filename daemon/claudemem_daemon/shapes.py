@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from claudemem_daemon.pipeline import Answer, ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
@@ -76,64 +76,34 @@ def settings_shape(settings: Settings) -> dict[str, Any]:
     return shape
 
 
+_SHARED: Final = ("created_at", "created_at_epoch")
+_OBSERVATION: Final = (
+    "id", "ref", "project", "store", "type", "title", "subtitle", "narrative", "facts", "concepts",
+    "files_read", "files_modified", *_SHARED, "discovery_tokens", "memory_session_id",
+    "platform_source",
+)  # fmt: skip
+_SUMMARY: Final = (
+    "id", "ref", "project", "store", "request", "investigated", "learned", "completed",
+    "next_steps", "notes", *_SHARED, "memory_session_id", "platform_source",
+)  # fmt: skip
+_PROJECT: Final = ("key", "path", "role", "stores", "observations")
+_STORE: Final = ("path", "ok", "error", "schema_version")
+
+
 def observation_shape(row: Observation) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "ref": row.ref,
-        "project": row.project,
-        "store": row.store,
-        "type": row.type,
-        "title": row.title,
-        "subtitle": row.subtitle,
-        "narrative": row.narrative,
-        "facts": row.facts,
-        "concepts": row.concepts,
-        "files_read": row.files_read,
-        "files_modified": row.files_modified,
-        "created_at": row.created_at,
-        "created_at_epoch": row.created_at_epoch,
-        "discovery_tokens": row.discovery_tokens,
-        "memory_session_id": row.memory_session_id,
-        "platform_source": row.platform_source,
-    }
+    return {name: getattr(row, name) for name in _OBSERVATION}
 
 
 def summary_shape(row: Summary) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "ref": row.ref,
-        "project": row.project,
-        "store": row.store,
-        "request": row.request,
-        "investigated": row.investigated,
-        "learned": row.learned,
-        "completed": row.completed,
-        "next_steps": row.next_steps,
-        "notes": row.notes,
-        "created_at": row.created_at,
-        "created_at_epoch": row.created_at_epoch,
-        "memory_session_id": row.memory_session_id,
-        "platform_source": row.platform_source,
-    }
+    return {name: getattr(row, name) for name in _SUMMARY}
 
 
 def project_shape(project: ProjectReport) -> dict[str, Any]:
-    return {
-        "key": project.key,
-        "path": project.path,
-        "role": project.role,
-        "stores": project.stores,
-        "observations": project.observations,
-    }
+    return {name: getattr(project, name) for name in _PROJECT}
 
 
 def store_shape(store: StoreReport) -> dict[str, Any]:
-    return {
-        "path": store.path,
-        "ok": store.ok,
-        "error": store.error,
-        "schema_version": store.schema_version,
-    }
+    return {name: getattr(store, name) for name in _STORE}
 
 
 def filters_shape(filters: Filters) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
     from claudemem_daemon.cli import screen
 
     why = explained(question)
-    if not text:
+    if not text and not why["causes"]:
         screen.say(plain(why["verdict"], 2000), "bold", errors=True)
     screen.causes(why, errors=True)
 
@@ -98,22 +98,29 @@ def ask(
     except Unreachable as error:
         if error.trouble not in ("not running", "stale socket"):
             print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
+    return answer_here(question, here)
+
+
+def answer_here(question: Question, here: Callable[[Pipeline, Deadline], T]) -> T:
+    """An answer made in this process, inside the deadline of the settings."""
     with open_pipeline(os.environ) as pipeline, waiting("reading"):
         seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
         return here(pipeline, Deadline.after(seconds))
 
 
-def explained(question: Question, row: Ref | None = None) -> dict[str, Any]:
-    """The answer of `/v1/explain`, also where no daemon listens."""
+def explained(question: Question, row: Ref | None = None, *, daemon: bool = True) -> dict[str, Any]:
+    """The answer of `/v1/explain`, also where no daemon listens or none is to be asked."""
     body = {**body_of(question), "observation": row.text if row is not None else None}
-    shape: dict[str, Any] = ask(
-        question,
-        lambda client: client.post("/v1/explain", body),
-        lambda pipeline, until: json.loads(
+
+    def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
+        shape: dict[str, Any] = json.loads(
             as_json(lookup.explained(pipeline, question, row, until))
-        ),
-    )
-    return shape
+        )
+        return shape
+
+    if not daemon:
+        return answer_here(question, here)
+    return ask(question, lambda client: client.post("/v1/explain", body), here)
 
 
 def _rows(question: Question) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _status() -> tuple[dict[str, Any], Headline]:
     except Unreachable as error:
         shape = {"schema": 1, "status": error.trouble, "client_version": __version__}
         head = headline.of_silence(error)
-    here = _here()
+    here = _here(daemon="process" in shape)
     causes = here["causes"] if here is not None else []
     then = next((one["fix"] for one in causes if one["fix"]), "claudemem-daemon context")
     shape |= {
@@ -108,12 +108,12 @@ def _status() -> tuple[dict[str, Any], Headline]:
     return shape, head
 
 
-def _here() -> dict[str, Any] | None:
+def _here(*, daemon: bool) -> dict[str, Any] | None:
     """What is to be told of this folder: its repository, and what keeps rows out of its context."""
     try:
         question = make_question(cwd=None)
         repository = Repositories(os.environ.get("HOME")).resolve(question.cwd)
-        shape = explained(question)
+        shape = explained(question, daemon=daemon)
     except ClaudememError:
         return None
     main = repository.main.path if repository.main else repository.common_dir
