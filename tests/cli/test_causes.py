@@ -223,6 +223,8 @@ def test_status_ends_in_one_next_command(world: World) -> None:
             assert world.daemon.stop() == 0
         last = ours(world, "status").stdout.splitlines()[-1]
         assert last.startswith("next: claudemem-daemon ")
+    world.settings({LIMIT: 0})
+    assert ours(world, "status").stdout.splitlines()[-1].startswith("next: claudemem-daemon ")
 
 
 def test_a_hook_answered_in_process_did_not_fail(world: World) -> None:

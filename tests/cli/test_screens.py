@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -132,6 +133,18 @@ def test_the_picture_adds_up(world: World) -> None:
     assert text.startswith("20 of 70 rows of app are shown; ")
     assert "lunch 17" in text
     assert "bug fix 17 (did you mean bugfix?" in text
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="there is no sqlite3 to paste into")
+def test_the_sql_can_be_pasted(world: World) -> None:
+    """It gives the rows that pass the filters, those of the answer among them."""
+    text = ours(world, "explain", "--verbose").stdout
+    (line,) = re.findall(r"^  (sqlite3 .*)$", text, re.M)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
+    found = {int(row.split("|")[0]) for row in done.stdout.splitlines()}
+    answer = world.query(world.root / "app", limit=70)["observations"]
+    assert found == {row["id"] for row in answer}
+    assert re.search(r"^answered in [0-9.]+ ms$", text, re.M)
 
 
 def test_a_terminal_without_these_signs_gets_others(world: World) -> None:

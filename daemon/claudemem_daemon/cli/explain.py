@@ -67,7 +67,7 @@ def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
         screen.show(out, picture.timeline(shape, out.width))
     if verbose:
         for line in _details(shape):
-            screen.say(line)
+            screen.say(line, whole=line.startswith("  sqlite3 "))
         screen.say(f"\nanswered in {seconds * 1000:.1f} ms")
     elif not shape["observation"]:
         screen.say("--verbose shows settings, keys, stores and SQL; explain ID one row.", "dim")
@@ -79,9 +79,8 @@ def _print_fate(fate: dict[str, Any]) -> None:
     inside = fate["disposition"] == "included"
     verb = "is in the answer" if inside else "is not in the answer"
     where = f" of {screen.home(fate['store'])}" if fate["store"] else ""
-    screen.say(
-        f"{fate['ref']}{where} {verb} ({fate['disposition']}): {plain(fate['detail'], 400)}", "bold"
-    )
+    why = "" if inside else f": {plain(fate['detail'], 400)}"
+    screen.say(f"{fate['ref']}{where} {verb} ({fate['disposition']}){why}", "bold")
     if fate["fix"]:
         screen.say(f"  fix: {plain(fate['fix'], 1000)}", "green", whole=True)
     if fate["project"] is None:

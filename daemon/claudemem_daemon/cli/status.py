@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WATCH_SECONDS = 2.0
+PROGRAMS = frozenset(
+    ("claudemem-daemon", "chmod", "export", "fuser", "ls", "mv", "python3", "sed", "unset")
+)
+"""What a fix that is a command begins with."""
 
 
 @click.command("status")
@@ -97,7 +101,8 @@ def _status() -> tuple[dict[str, Any], Headline]:
         head = headline.of_silence(error)
     here = _here(daemon="process" in shape)
     causes = here["causes"] if here is not None else []
-    then = next((one["fix"] for one in causes if one["fix"]), "claudemem-daemon context")
+    commands = (one["fix"] for one in causes if one["fix"].partition(" ")[0] in PROGRAMS)
+    then = next(commands, f"claudemem-daemon {'explain' if causes else 'context'}")
     shape |= {
         "headline": head.sentence,
         "next": head.next or then,

@@ -71,6 +71,8 @@ class Judge:
         if not found:
             what = "session summary" if ref.of_session else "observation"
             detail = f"no {what} {ref.number} in these stores"
+            if ref.letter and ref.letter not in {one.ref.letter for one in self.sources.opened}:
+                detail = f"no store that was read has the letter {ref.letter}"
             yield Fate(ref.number, None, "not_found", detail, ref.text)
 
     def _row(self, source: Source, ref: Ref) -> Fate | None:
