@@ -52,6 +52,7 @@ def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[
             if repository is not None
             else "projects asked for by name",
         },
+        "settings_path": resolved.settings.settings_path,
         "settings": settings_shape(resolved.settings),
         "keys": [plain(key) for key in resolved.keys.keys],
         "stores": [plain(store) for store in selection.stores],
@@ -88,6 +89,20 @@ _SUMMARY: Final = (
 )  # fmt: skip
 _PROJECT: Final = ("key", "path", "role", "stores", "observations")
 _STORE: Final = ("path", "ok", "error", "schema_version")
+
+
+OF_SETTINGS: Final = ("setting", "mode_", "observer_")
+"""How the codes of warnings begin that are about settings and what lies beside them."""
+
+
+def of_settings(explained: Mapping[str, Any]) -> dict[str, Any]:
+    """What an explanation says of the settings alone: those in force, which a daemon may hold from
+    before settings.json was damaged."""
+    return {
+        "settings_path": explained["settings_path"],
+        "settings": explained["settings"],
+        "warnings": [one for one in explained["warnings"] if one["code"].startswith(OF_SETTINGS)],
+    }
 
 
 def observation_shape(row: Observation) -> dict[str, Any]:

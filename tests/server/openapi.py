@@ -137,6 +137,7 @@ class Explained(BaseModel):
 
     repository: dict[str, str | None]
     settings: dict[str, Any]
+    settings_path: str
     keys: list[dict[str, Any]]
     stores: list[dict[str, Any]]
     filters: Filters

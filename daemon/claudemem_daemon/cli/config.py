@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from claudemem_daemon.cli.context import ask
+from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import make_question, plain, setting_text
-from claudemem_daemon.diagnostics import current_settings
-from claudemem_daemon.shapes import as_json
+from claudemem_daemon.shapes import as_json, of_settings
 
 
 @click.command("config")
 @click.option("--cwd", type=click.Path(), hidden=True, help="Taken, but no setting depends on it.")
 @click.option("--json", "as_shape", is_flag=True, help="As JSON.")
-def config_command(cwd: str | None, as_shape: bool) -> None:
+def config_command(cwd: str | None, as_shape: bool) -> None:  # noqa: ARG001 - taken and ignored
     """Every setting as this shell's hooks get it: value and source.
 
     Strongest first: the environment, settings.json, the active mode, the built-in default. Told by
     the daemon, which may hold last good values; where none runs, read from the files.
     """
-    question = make_question(cwd=cwd)
-    shape: dict[str, Any] = ask(
-        question,
-        lambda client: current_settings.of_daemon(client, question),
-        lambda pipeline, _deadline: current_settings.of_files(pipeline, question),
-    )
+    # A project that no store can have: only the settings are wanted.
+    shape = of_settings(explained(make_question(cwd=None, projects="/")))
     if as_shape:
         click.echo(as_json(shape))
         return

@@ -49,7 +49,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
         made = pipeline.context(question, deadline).context.text
         return made.encode("utf-8", "replace")
 
-    text = ask(question, lambda client: client.get(_INJECT, _parameters(question)), text_here)
+    text = ask(question, lambda client: client.get(_INJECT, parameters_of(question)), text_here)
     if as_shape:
         shape = _rows(question)
         click.echo(as_json({"context": text.decode(), **shape}))
@@ -134,8 +134,8 @@ def _rows(question: Question) -> dict[str, Any]:
     return asked
 
 
-def _parameters(question: Question) -> dict[str, str]:
-    """The question as the inject route's query string."""
+def parameters_of(question: Question) -> dict[str, str]:
+    """The question as a query string has it."""
     given = {
         "cwd": question.cwd,
         "projects": ",".join(question.projects) or None,

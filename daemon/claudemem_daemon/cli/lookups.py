@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from claudemem_daemon import lookup
-from claudemem_daemon.cli.context import ask
+from claudemem_daemon.cli.context import ask, parameters_of
 from claudemem_daemon.cli.options import (
     json_option,
     limit_option,
@@ -18,7 +18,6 @@ from claudemem_daemon.cli.options import (
     scope_option,
     since_option,
 )
-from claudemem_daemon.question import Question
 from claudemem_daemon.shapes import as_json
 
 
@@ -34,7 +33,7 @@ def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
     """
     question = make_question(**where)
     refs = lookup.parse_refs(ids)
-    parameters = {**_parameters(question), "ids": ",".join(ref.text for ref in refs)}
+    parameters = {**parameters_of(question), "ids": ",".join(ref.text for ref in refs)}
     shape = ask(
         question,
         lambda client: client.get_json("/v1/observations", parameters),
@@ -62,7 +61,7 @@ def search_command(words: tuple[str, ...], since: str | None, as_shape: bool, **
     """
     question = make_question(**asked)
     text, newer = " ".join(words), lookup.parse_since(since)
-    parameters = {**_parameters(question), "q": text, **({"since": since} if since else {})}
+    parameters = {**parameters_of(question), "q": text, **({"since": since} if since else {})}
     shape = ask(
         question,
         lambda client: client.get_json("/v1/search", parameters),
@@ -95,7 +94,7 @@ def projects_command(since: str | None, as_shape: bool, **asked: Any) -> None:
     """
     question = make_question(**asked)
     newer = lookup.parse_since(since)
-    parameters = {**_parameters(question), **({"since": since} if since else {})}
+    parameters = {**parameters_of(question), **({"since": since} if since else {})}
     shape = ask(
         question,
         lambda client: client.get_json("/v1/projects", parameters),
@@ -134,16 +133,6 @@ def projects_command(since: str | None, as_shape: bool, **asked: Any) -> None:
     if not rows:
         screen.say("no project key in the stores here; `claudemem-daemon explain` says why")
     screen.warn(shape["warnings"])
-
-
-def _parameters(question: Question) -> dict[str, str]:
-    given = {
-        "cwd": question.cwd,
-        "projects": ",".join(question.projects) or None,
-        "scope": question.scope,
-        "limit": None if question.limit is None else str(question.limit),
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _print_rows(shape: dict[str, Any]) -> None:

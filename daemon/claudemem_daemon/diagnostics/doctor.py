@@ -15,7 +15,6 @@ from typing import Any, Literal
 from claudemem_daemon import __version__, lookup
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics import current_settings
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.diagnostics.fixes import setting_fix
@@ -31,6 +30,7 @@ from claudemem_daemon.question import Question, caller_environment
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.settings.sources import read_values
+from claudemem_daemon.shapes import of_settings
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -69,12 +69,10 @@ class _Facts:
     def by_daemon(self) -> bool:
         return not isinstance(self.health, Unreachable)
 
-    @cached_property
+    @property
     def settings(self) -> Mapping[str, Any]:
         """As `config --json` has them."""
-        if self.by_daemon:
-            return current_settings.of_daemon(self.client, self.question)
-        return current_settings.of_files(self.pipeline, self.question)
+        return of_settings(self.explanation)
 
     @cached_property
     def explanation(self) -> Mapping[str, Any]:

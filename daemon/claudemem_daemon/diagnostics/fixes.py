@@ -29,8 +29,8 @@ def paste(shape: Mapping[str, Any], key: str, value: object) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         name = detail if detail.startswith("CLAUDE_MEM_") else name
         return f"export {name}={quoted(text)}"
-    file = os.path.join(shape["settings"]["CLAUDE_MEM_DATA_DIR"]["value"], "settings.json")
-    file = detail.rpartition(" in ")[2] if source["origin"] == "settings" and detail else file
+    of_file = source["origin"] == "settings" and detail
+    file = detail.rpartition(" in ")[2] if of_file else shape["settings_path"]
     return f'put "{name}": {json.dumps(value, ensure_ascii=False)} into {file}'
 
 
