@@ -63,7 +63,7 @@ def searched(
         raise InvalidRequest("q: give the words to look for")
     limit = SEARCH_LIMIT if question.limit is None else question.limit
     resolved = pipeline.resolved(question)
-    found = lookup.search(
+    found = lookup.search_rows(
         words, limit, since, resolved.keys, resolved.located, pipeline.pool, deadline
     )
     return {

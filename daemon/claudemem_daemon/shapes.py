@@ -39,7 +39,7 @@ def query_shape(answer: Answer) -> dict[str, Any]:
 
 
 def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[str, Any]:
-    """The answer of `/v1/explain`: the way of the question, then what each filter left."""
+    """The answer of `/v1/explain`: how the question was resolved, then where each row ends."""
     repository = resolved.repository
     selection = explanation.selection
     return {

@@ -1,1 +1,1 @@
-"""The commands, one file a group; each is a thin edge."""
+"""The commands, a file for each group; the work is done elsewhere."""

@@ -1,4 +1,4 @@
-"""`context`, `query`, `explain`: asked of the daemon, or answered here by the same code."""
+"""`context` and `query`, and how commands ask: the daemon, or this process by the same code."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ T = TypeVar("T")
 @click.option(
     "--human", is_flag=True, help="For people; in a terminal with colours, unless NO_COLOR is set."
 )
-def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> None:
+def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> None:
     """The text that a hook puts in front of a prompt in this folder.
 
     Where it is empty, standard error says why.
     """
     if as_shape and human:
         raise click.UsageError("--json and --human are two different outputs: give one of them")
-    question = make_question(**asked, full=full, human=human)
+    question = make_question(**options, full=full, human=human)
 
     def text_here(pipeline: Pipeline, deadline: Deadline) -> bytes:
-        made = pipeline.context(question, deadline).context.text
-        return made.encode("utf-8", "replace")
+        text = pipeline.context(question, deadline).context.text
+        return text.encode("utf-8", "replace")
 
     text = ask(question, lambda client: client.get(_INJECT, parameters_of(question)), text_here)
     if as_shape:
@@ -67,9 +67,9 @@ def context_command(as_shape: bool, human: bool, full: bool, **asked: Any) -> No
 @click.command("query")
 @question_options
 @click.option("--json", "as_shape", is_flag=True, help="The whole answer as JSON.")
-def query_command(as_shape: bool, **asked: Any) -> None:
+def query_command(as_shape: bool, **options: Any) -> None:
     """The observations behind the context, newest first."""
-    question = make_question(**asked)
+    question = make_question(**options)
     shape = _rows(question)
     if as_shape:
         click.echo(as_json(shape))
@@ -128,10 +128,10 @@ def _rows(question: Question) -> dict[str, Any]:
         shape: dict[str, Any] = json.loads(as_json(query_shape(pipeline.ask(question, deadline))))
         return shape
 
-    asked: dict[str, Any] = ask(
+    answer: dict[str, Any] = ask(
         question, lambda client: client.post("/v1/query", body_of(question)), here
     )
-    return asked
+    return answer
 
 
 def parameters_of(question: Question) -> dict[str, str]:

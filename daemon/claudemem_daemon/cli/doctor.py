@@ -39,11 +39,11 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
 def _print(checks: tuple[Check, ...], block: str) -> None:
     from claudemem_daemon.cli import screen
 
-    for one in checks:
-        mark, style = _MARK[one.status]
-        screen.say(f"{mark}  {one.name}: {plain(one.message, 2000)}", style)
-        if one.fix:
-            screen.say(f"         fix: {plain(one.fix, 2000)}", "bold", whole=True)
+    for check in checks:
+        mark, style = _MARK[check.status]
+        screen.say(f"{mark}  {check.name}: {plain(check.message, 2000)}", style)
+        if check.fix:
+            screen.say(f"         fix: {plain(check.fix, 2000)}", "bold", whole=True)
     screen.say("\nfor a bug report:\n", "dim")
     for line in block.splitlines():
         screen.say(f"    {line}", "dim")

@@ -31,14 +31,14 @@ MAX_VALUES = 12
 @click.argument("row", required=False, metavar="[ID]")
 @click.option("--verbose", "-v", is_flag=True, help="Settings, keys, stores, SQL, plans, time.")
 @json_option
-def explain_command(row: str | None, as_shape: bool, verbose: bool, **asked: Any) -> int:
+def explain_command(row: str | None, as_shape: bool, verbose: bool, **options: Any) -> int:
     """Why these rows and not others; with ID, what becomes of that one.
 
     First a sentence and what to do, then where the rows of each project end, and which days and
     worktrees they are from. ID is one that query and context print: 12, b7, S3. Exits 1 where ID
     was found in no store that could be read.
     """
-    question = make_question(**asked)
+    question = make_question(**options)
     ref = lookup.parse_refs([row])[0] if row is not None else None
     began = time.perf_counter()
     shape = explained(question, ref)

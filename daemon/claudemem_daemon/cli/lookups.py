@@ -53,13 +53,15 @@ def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
 @limit_option
 @since_option
 @json_option
-def search_command(words: tuple[str, ...], since: str | None, as_shape: bool, **asked: Any) -> None:
+def search_command(
+    words: tuple[str, ...], since: str | None, as_shape: bool, **options: Any
+) -> None:
     """This repository's rows that hold every one of these words, newest first.
 
     By the stores' own full-text index where there is one, which finds the beginnings of words;
     else by comparing the rows. 20 rows, unless --limit says otherwise.
     """
-    question = make_question(**asked)
+    question = make_question(**options)
     text, newer = " ".join(words), lookup.parse_since(since)
     parameters = {**parameters_of(question), "q": text, **({"since": since} if since else {})}
     shape = ask(
@@ -86,13 +88,13 @@ def search_command(words: tuple[str, ...], since: str | None, as_shape: bool, **
 @limit_option
 @since_option
 @json_option
-def projects_command(since: str | None, as_shape: bool, **asked: Any) -> None:
+def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
     """The project keys of the stores here, with rows and newest.
 
     First this repository's own (*), then those that look like it (?), with the setting that makes
     them its own.
     """
-    question = make_question(**asked)
+    question = make_question(**options)
     newer = lookup.parse_since(since)
     parameters = {**parameters_of(question), **({"since": since} if since else {})}
     shape = ask(

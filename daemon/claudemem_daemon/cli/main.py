@@ -1,4 +1,4 @@
-"""The command line's door: which commands there are, and what becomes of an error."""
+"""The command line: which commands there are, and what an error ends in."""
 
 from __future__ import annotations
 

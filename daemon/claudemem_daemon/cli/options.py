@@ -164,11 +164,11 @@ def waiting(words: str) -> Iterator[None]:
             spinner.stop()
 
 
-def plain(text: str, most: int = 200) -> str:
+def plain(text: str, limit: int = 200) -> str:
     """A stranger's text for a terminal: one line, no escape sequence, printable. Nothing is cut in
     a pipe."""
-    limit = most if sys.stdout.isatty() else None
-    return one_line(text, limit).encode("utf-8", "replace").decode()
+    most = limit if sys.stdout.isatty() else None
+    return one_line(text, most).encode("utf-8", "replace").decode()
 
 
 def path_text(path: str) -> str:

@@ -34,7 +34,7 @@ LEFT: Final = "░"
 
 def share(counts: list[int], width: int) -> list[int]:
     """Cells of a bar for each count: they add up to `width`, and what is not 0 has one at least
-    where there is room for that."""
+    where there is bar_width for that."""
     total = sum(counts)
     if not total:
         return [0 for _ in counts]
@@ -72,10 +72,10 @@ def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
     total = sum(reasons.values())
     label = max(len(words) for words, _ in steps)
     digits = len(f"{total:,}")
-    room = max(8, min(MAX_BAR, width - label - digits - 6))
+    bar_width = max(8, min(MAX_BAR, width - label - digits - 6))
     lines = [Text(f"\n{plain(name, 200)}: {total:,} row{'' if total == 1 else 's'}", style="bold")]
     at = 0
-    cells = share([count for _, count in steps], room)
+    cells = share([count for _, count in steps], bar_width)
     for (words, count), size in zip(steps, cells, strict=True):
         shown = words == "shown"
         bar = " " * at + (SHOWN if shown else LEFT) * size
@@ -101,13 +101,13 @@ def timeline(shape: dict[str, Any], width: int) -> Group:
         buckets.setdefault(_bucket(one["day"], size), []).append(one)
     unit = {10: "day", "week": "week", 7: "month", 4: "year"}[size]
     lines = [Text(f"\nby {unit}: {SHOWN} shown, {LEFT} beyond the limit or the size", style="bold")]
-    most = max(sum(one["shown"] + one["beyond"] for one in found) for found in buckets.values())
-    room = max(8, min(MAX_BAR, width // 2 - 14))
+    largest = max(sum(one["shown"] + one["beyond"] for one in found) for found in buckets.values())
+    bar_width = max(8, min(MAX_BAR, width // 2 - 14))
     cut = any(one["beyond"] for one in days)
     for number, (bucket, found) in enumerate(buckets.items()):
         shown, beyond = (sum(one[name] for one in found) for name in ("shown", "beyond"))
         later = any(one["shown"] for one in days if _bucket(one["day"], size) < bucket)
-        lines.append(_day(bucket, found, (shown, beyond), most, room, width))
+        lines.append(_day(bucket, found, (shown, beyond), largest, bar_width, width))
         if cut and beyond and not later:
             cut = False
             limit = shape["filters"]["limit"]
@@ -124,16 +124,16 @@ def _day(
     bucket: str,
     found: list[dict[str, Any]],
     counts: tuple[int, int],
-    most: int,
-    room: int,
+    largest: int,
+    bar_width: int,
     width: int,
 ) -> Text:
     total = sum(counts)
-    cells = share(list(counts), max(1, room * total // most))
+    cells = share(list(counts), max(1, bar_width * total // largest))
     line = Text(f"{bucket or 'undated':<10}  ")
     line.append(SHOWN * cells[0], style="green")
     line.append(LEFT * cells[1], style="yellow")
-    line.append(" " * (room - sum(cells)))
+    line.append(" " * (bar_width - sum(cells)))
     by_project: Counter[str] = Counter()
     for one in found:
         by_project[one["project"]] += one["shown"] + one["beyond"]

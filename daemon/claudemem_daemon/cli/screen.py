@@ -48,7 +48,7 @@ def screen(*, errors: bool = False) -> Console:
 
 
 def say(text: str, style: str = "", *, errors: bool = False, whole: bool = False) -> None:
-    """One line of ours. A terminal wraps it at blanks, or takes it `whole`, to be copied from."""
+    """Print a line. A terminal wraps it at blanks, or itself where it is to be copied (`whole`)."""
     show(screen(errors=errors), Text(text, style=style), whole=whole)
 
 
@@ -85,7 +85,7 @@ def causes(shape: dict[str, Any], *, errors: bool = False) -> None:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print columns below their names. Long texts fold; where the terminal has no room for the
-    columns side by side, each row's free texts stand below the others."""
+    columns side by side, each row's long texts go below its short ones."""
     out = screen()
     fixed = [number for number, name in enumerate(head) if name not in FREE]
     free = [number for number, name in enumerate(head) if name in FREE]
@@ -94,12 +94,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if needed > out.width:
         _stack(out, head, rows)
         return
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    columns = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in head:
-        made.add_column(name, no_wrap=name not in FREE, overflow="fold")
+        columns.add_column(name, no_wrap=name not in FREE, overflow="fold")
     for row in rows:
-        made.add_row(*map(Text, row))
-    show(out, made)
+        columns.add_row(*map(Text, row))
+    show(out, columns)
 
 
 def _stack(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

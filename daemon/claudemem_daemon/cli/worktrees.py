@@ -1,4 +1,4 @@
-"""`worktrees`: where this repository's memory is, at a glance."""
+"""`worktrees`: where this repository's memory is."""
 
 from __future__ import annotations
 

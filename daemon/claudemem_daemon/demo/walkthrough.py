@@ -90,10 +90,10 @@ class Walkthrough:
 
     def _why(self) -> None:
         self._step("5. Why is a row there, or not?")
-        asked = self._sandbox.command(
+        done = self._sandbox.command(
             "explain", "--types", "bugfix", "4", "--json", cwd=self._sandbox.main
         )
-        fate = json.loads(asked.stdout)["observation"][0]
+        fate = json.loads(done.stdout)["observation"][0]
         self._print(f"   explain --types bugfix 4: {fate['disposition']}: {fate['detail']}")
         self._claim("every row's fate has a name", fate["disposition"] == "type_filtered")
 

@@ -224,7 +224,7 @@ def _other_repository(shape: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _time(shape: Mapping[str, Any]) -> Iterator[Cause]:
-    """Rows that there was no time to look at."""
+    """Rows that there was no time to compare."""
     left = reasons(shape).get("not_read", 0)
     if left and rows_shown(shape) < shape["filters"]["limit"]:
         now = shape["settings"][TIMEOUT]["value"]

@@ -88,7 +88,7 @@ class _Facts:
 def examine(
     environ: Mapping[str, str], cwd: str, pipeline: Pipeline, program: str
 ) -> tuple[Check, ...]:
-    """All checks, in the order in which one would look. Changes nothing."""
+    """All checks, from the daemon outwards. Changes nothing."""
     facts = _Facts(environ, pipeline, Question(cwd=cwd, env=caller_environment(environ)))
     parts: tuple[Callable[[], Iterator[Check]], ...] = (
         lambda: _folder(environ),

@@ -15,7 +15,7 @@ LISTS: Final = {
     "concepts": "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS",
 }
 CONTEXT_CHARS: Final = 100_000
-"""What is advised where a row has no room."""
+"""The size that is advised where a row does not fit."""
 
 
 def paste(shape: Mapping[str, Any], key: str, value: object) -> str:

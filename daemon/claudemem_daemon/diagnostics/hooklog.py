@@ -1,4 +1,4 @@
-"""`hook.log`: why hooks gave nothing, as the fast door wrote it."""
+"""`hook.log`: why hooks failed, as the hook client wrote it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HookFailure:
     detail: str
 
 
-def read_log(environ: Mapping[str, str], most: int = 50) -> tuple[HookFailure, ...]:
+def read_log(environ: Mapping[str, str], last: int = 50) -> tuple[HookFailure, ...]:
     """The newest failures, oldest first; none where there is no log. A hook that no daemon answered
     was answered in process, and what goes wrong with that has a line of its own."""
     path = os.path.join(state_dir(environ), "hook.log")
@@ -29,7 +29,7 @@ def read_log(environ: Mapping[str, str], most: int = 50) -> tuple[HookFailure, .
     except OSError:
         return ()
     found: list[HookFailure] = []
-    for line in data.decode("utf-8", "replace").splitlines()[-most:]:
+    for line in data.decode("utf-8", "replace").splitlines()[-last:]:
         parts = line.split("\t", 3)
         if len(parts) == 4 and parts[0].isdigit() and parts[2] != "no_daemon":
             found.append(HookFailure(int(parts[0]), parts[1], parts[2], parts[3]))

@@ -1,4 +1,4 @@
-"""What is wrong, each with a code for scripts, a sentence for people and the way out. Pure."""
+"""What is wrong, each with a code for scripts, a sentence for people and what to do. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find_problems(
     stuck_workers: int,
     warnings: Iterable[Mapping[str, str]] = (),
 ) -> tuple[Problem, ...]:
-    """Everything a look at the daemon tells, the worst first."""
+    """All problems of the daemon, the worst first."""
     found: list[Problem] = []
     if installed_version and installed_version != version:
         found.append(

@@ -104,8 +104,8 @@ class Accounts:
             day = self.days[_day(one.row.epoch), key]
             day.shown, day.beyond = day.shown - 1, day.beyond + 1
         if left_out:
-            kept = self.newest[: len(self.newest) - left_out]
-            self.cut = kept[-1].row.epoch if kept else None
+            shown = self.newest[: len(self.newest) - left_out]
+            self.cut = shown[-1].row.epoch if shown else None
 
 
 def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:

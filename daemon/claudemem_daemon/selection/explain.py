@@ -42,7 +42,7 @@ class ProjectCount:
 
 @dataclass(frozen=True, slots=True)
 class StoreQuery:
-    """The query one store was asked, and how SQLite runs it."""
+    """The query of one store, and how SQLite runs it."""
 
     store: str
     plan: str
@@ -88,7 +88,7 @@ def explain(
     left_out: Callable[[Selection], int] = lambda _: 0,
 ) -> Explanation:
     """The same selection, and how it came about. `left_out` tells how many of its rows the context
-    has no room for. Counting stops at the deadline. For an excluded project no store is opened."""
+    cannot hold. Counting stops at the deadline. For an excluded project no store is opened."""
     selection = select(question, settings, keys, located, pool, deadline)
     messages = (one.message for one in keys.warnings if one.code == "excluded")
     excluded = None if keys.keys else next(messages, None)
@@ -110,7 +110,7 @@ def explain(
             sources.failures[error.path] = error
         judge = Judge(sources, want, keys, selection, settings, accounts)
         fates = tuple(judge.fates(row)) if row is not None else ()
-        # Where the answer needed no store, as with a limit of 0, only this look knows them.
+        # Where the answer needed no store, as with a limit of 0, only these counts know them.
         known = {one.path for one in selection.stores}
         more = (one for one in sources.reports(located) if one.path not in known)
         selection = replace(selection, stores=(*selection.stores, *more))

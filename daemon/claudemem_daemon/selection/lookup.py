@@ -1,4 +1,4 @@
-"""Rows that were asked for themselves: by their ids, or by words in them.
+"""Rows by their ids, or by words in them.
 
 The repository's keys decide as they do for a context; the lists of types and concepts do not: who
 asks for a row knows what it is.
@@ -131,7 +131,7 @@ def _rows(
 
 @dataclass(slots=True)
 class _Search:
-    """What is looked for; `how` and `more` are noted while stores are asked."""
+    """What is looked for; `how` and `more` are noted while stores are search."""
 
     words: tuple[str, ...]
     since: int | None
@@ -178,7 +178,7 @@ class _Search:
                 return
 
 
-def search(
+def search_rows(
     text: str,
     limit: int,
     since: int | None,
@@ -190,13 +190,13 @@ def search(
     """The newest `limit` rows that hold every word of `text`; `since` is in milliseconds. What
     cannot be read before the deadline is a warning."""
     share = Deadline.after(deadline.remaining() * COMPARING)
-    asked = _Search(split(text), since, share)
+    search = _Search(split(text), since, share)
     with Sources(pool, deadline) as sources:
-        if keys.keys and asked.words and limit > 0:
+        if keys.keys and search.words and limit > 0:
             sources.open(located, keys, {}, ALL)
         ours = Ownership(keys)
         until = sources.merging(limit, full=True)
-        lists = [(one, asked.candidates(sources, one)) for one in sources.opened if one.admitted]
+        lists = [(one, search.candidates(sources, one)) for one in sources.opened if one.admitted]
         rows = merge(
             lists,
             limit,
@@ -211,8 +211,11 @@ def search(
         )
         return Found(
             observations,
-            ", ".join(sorted(asked.how)) or "like",
-            (*sources.warnings(), *_cut(rows.cut or sources.unfinished or asked.late, asked.more)),
+            ", ".join(sorted(search.how)) or "like",
+            (
+                *sources.warnings(),
+                *_cut(rows.cut or sources.unfinished or search.late, search.more),
+            ),
         )
 
 

@@ -1,4 +1,4 @@
-"""`GET /v1/status`: one look at the daemon as JSON with keys that stay. Pure."""
+"""`GET /v1/status`: the state of the daemon as JSON with keys that stay. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The SQL that finds rows by words in them. Pure: text and parameters.
 
 claude-mem keeps a full-text index beside its rows (`observations_fts`, an FTS5 table whose rowids
-are the rows' ids). Where it is there it is asked, else the rows themselves by LIKE.
+are the rows' ids). Where there is one it is used, else the rows themselves are compared by LIKE.
 """
 
 from __future__ import annotations
