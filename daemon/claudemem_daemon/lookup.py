@@ -18,7 +18,7 @@ from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.pipeline import Pipeline, ResolvedQuestion
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection import lookup
-from claudemem_daemon.selection.lookup import Ref
+from claudemem_daemon.selection.lookup import Ref, Search
 from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.keys import suggest
 from claudemem_daemon.settings.model import Settings
@@ -63,9 +63,8 @@ def searched(
         raise InvalidRequest("q: give the words to look for")
     limit = SEARCH_LIMIT if question.limit is None else question.limit
     resolved = pipeline.resolved(question)
-    found = lookup.search_rows(
-        words, limit, since, resolved.keys, resolved.located, pipeline.pool, deadline
-    )
+    wanted = Search(words, limit, since)
+    found = lookup.search_rows(wanted, resolved.keys, resolved.located, pipeline.pool, deadline)
     return {
         "observations": [observation_shape(row) for row in found.observations],
         "how": found.how,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -26,97 +26,89 @@ class Problem:
         return asdict(self)
 
 
-def find_problems(
-    *,
-    version: str,
-    installed_version: str,
-    configuration: Mapping[str, Any],
-    watcher: Mapping[str, Any],
-    stores: Sequence[Mapping[str, Any]],
-    repositories: Sequence[Mapping[str, Any]],
-    socket_mode: int | None,
-    stuck_workers: int,
-    warnings: Iterable[Mapping[str, str]] = (),
-) -> tuple[Problem, ...]:
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is known of a running daemon; mappings are parts of its status."""
+
+    version: str
+    installed_version: str
+    configuration: Mapping[str, Any]
+    watcher: Mapping[str, Any]
+    stores: Sequence[Mapping[str, Any]]
+    repositories: Sequence[Mapping[str, Any]]
+    socket_mode: int | None
+    stuck_workers: int
+    warnings: Iterable[Mapping[str, str]] = ()
+
+
+def find_problems(seen: Observed) -> tuple[Problem, ...]:
     """All problems of the daemon, the worst first."""
-    found: list[Problem] = []
-    if installed_version and installed_version != version:
-        found.append(
-            Problem(
-                "needs_restart",
-                "warning",
-                f"version {version} is running, {installed_version} is installed",
-                _RESTART,
-            )
-        )
-    elif not installed_version:
-        found.append(
-            Problem(
-                "package_gone",
-                "warning",
-                "the package's files are gone under the running daemon",
-                "install it again, then restart the daemon",
-            )
-        )
-    rejected = configuration.get("rejected")
-    if rejected:
-        reason = str(rejected["reason"])
-        about = {"code": "settings_rejected", "path": str(configuration.get("path") or "")}
-        found.append(Problem("settings_rejected", "warning", reason, setting_fix(about)))
-    for warning in warnings:
-        if warning.get("code") in ("settings_rejected", "store_untrusted"):
-            continue
-        found.append(Problem(warning["code"], "warning", warning["message"], setting_fix(warning)))
-    found += [
-        Problem(
-            f"store_{one['reason']}",
-            "warning",
-            str(one["error"]),
-            store_fix(
-                str(one.get("path", "")),
-                one["reason"],
-                own=os.path.dirname(str(one.get("path", ""))) == configuration.get("data_dir"),
-            ),
-        )
-        for one in stores
-        if not one["ok"]
-    ]
-    if watcher.get("problem"):
-        found.append(
-            Problem(
-                "watcher",
-                "note",
-                f"{watcher['problem']}: settings.json is looked at with every request instead",
-                "nothing is lost; raising fs.inotify.max_user_watches brings watches back",
-            )
-        )
-    if socket_mode is not None and socket_mode & 0o077:
-        found.append(
-            Problem("socket_mode", "error", f"the socket has mode {socket_mode:04o}", _RESTART)
-        )
-    if stuck_workers:
-        found.append(
-            Problem(
-                "stuck",
-                "warning",
-                f"{stuck_workers} questions wait for a file system that does not answer",
-                "look at the stores above for one on a network share",
-            )
-        )
-    names = Counter(one["name"] for one in repositories if one["common_dir"])
-    found += [
-        Problem(
-            "ambiguous_key",
-            "note",
-            f"key {name!r} is used by {count} repositories seen here; their rows are told apart by"
-            " the paths in them",
-            "give each its own store by CLAUDE_MEM_DAEMON_STORES to be sure",
-        )
-        for name, count in sorted(names.items())
-        if count > 1
-    ]
+    found = (*_package(seen), *_settings(seen), *_stores(seen), *_process(seen), *_names(seen))
     order = {"error": 0, "warning": 1, "note": 2}
-    return tuple(sorted(found, key=lambda one: order[one.severity]))
+    return tuple(sorted(found, key=lambda problem: order[problem.severity]))
+
+
+def _package(seen: Observed) -> Iterator[Problem]:
+    installed = seen.installed_version
+    if not installed:
+        sentence = "the package's files are gone under the running daemon"
+        yield Problem("package_gone", "warning", sentence, "install it again, then restart it")
+    elif installed != seen.version:
+        sentence = f"version {seen.version} is running, {installed} is installed"
+        yield Problem("needs_restart", "warning", sentence, _RESTART)
+
+
+def _settings(seen: Observed) -> Iterator[Problem]:
+    rejected = seen.configuration.get("rejected")
+    if rejected:
+        about = {"code": "settings_rejected", "path": str(seen.configuration.get("path") or "")}
+        reason = str(rejected["reason"])
+        yield Problem("settings_rejected", "warning", reason, setting_fix(about))
+    for warning in seen.warnings:
+        if warning["code"] not in ("settings_rejected", "store_untrusted"):
+            yield Problem(warning["code"], "warning", warning["message"], setting_fix(warning))
+
+
+def _stores(seen: Observed) -> Iterator[Problem]:
+    for store in seen.stores:
+        if not store["ok"]:
+            path = str(store.get("path", ""))
+            own = os.path.dirname(path) == seen.configuration.get("data_dir")
+            fix = store_fix(path, store["reason"], own=own)
+            yield Problem(f"store_{store['reason']}", "warning", str(store["error"]), fix)
+
+
+def _process(seen: Observed) -> Iterator[Problem]:
+    if seen.watcher.get("problem"):
+        yield Problem(
+            "watcher",
+            "note",
+            f"{seen.watcher['problem']}: settings.json is read with every request instead",
+            "nothing is lost; raising fs.inotify.max_user_watches brings watches back",
+        )
+    if seen.socket_mode is not None and seen.socket_mode & 0o077:
+        sentence = f"the socket has mode {seen.socket_mode:04o}"
+        yield Problem("socket_mode", "error", sentence, _RESTART)
+    if seen.stuck_workers:
+        yield Problem(
+            "stuck",
+            "warning",
+            f"{seen.stuck_workers} questions wait for a file system that does not answer",
+            "see which of the stores above is on a network share",
+        )
+
+
+def _names(seen: Observed) -> Iterator[Problem]:
+    names = Counter(one["name"] for one in seen.repositories if one["common_dir"])
+    for name, count in sorted(names.items()):
+        if count > 1:
+            yield Problem(
+                "ambiguous_key",
+                "note",
+                f"key {name!r} is used by {count} repositories seen here; their rows are told apart"
+                " by the paths in them",
+                "give each its own store by CLAUDE_MEM_DAEMON_STORES to be sure",
+            )
 
 
 _RESTART = (

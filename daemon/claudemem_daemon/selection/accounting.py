@@ -138,12 +138,13 @@ def account(
             counted = accounts.complete = False
             passing += _totals(source)
         source.reader.extend(until)
-    compared = _walk(accounts, sources, want, keys, limit, until, ownership)
+    comparison = _Comparison(accounts, sources, ownership, frozenset(keys.excluded), limit)
+    comparison.run(want, until)
     # What there was no time to compare is older than all that was.
     full = counted and len(accounts.newest) >= limit
     for (store, key), rows in passing.items():
         rest: Disposition = "over_limit" if full else "not_read"
-        accounts.count(store, key, rest, rows - compared[store, key])
+        accounts.count(store, key, rest, rows - comparison.compared[store, key])
     return accounts
 
 
@@ -209,63 +210,65 @@ def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, f
     return found
 
 
-def _walk(
-    accounts: Accounts,
-    sources: Sources,
-    want: Want,
-    keys: ProjectKeys,
-    limit: int,
-    until: Deadline,
-    ownership: Ownership,
-) -> Counter[tuple[str, str]]:
-    """Merge the passing rows as the selection does, and go on to the last one; returns how many of
-    each (store, key) were compared."""
-    read: dict[tuple[str, int], tuple[str, str]] = {}
-    compared: Counter[tuple[str, str]] = Counter()
+@dataclass(slots=True)
+class _Comparison:
+    """The merge of the selection, carried on to the last row; notes where each ends. `compared`
+    counts the rows of each (store, key)."""
 
-    def rows(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
-        found = sources.read(source, "observations", chosen)
+    accounts: Accounts
+    sources: Sources
+    ownership: Ownership
+    excluded: frozenset[str]
+    limit: int
+    compared: Counter[tuple[str, str]] = field(default_factory=Counter)
+    pending: dict[tuple[str, int], str] = field(default_factory=dict)
+    """(store, id) -> key of the rows that were read and not offered yet."""
+
+    def run(self, want: Want, until: Deadline) -> None:
+        lists = [(one, _candidates(one, want)) for one in self.sources.opened if one.admitted]
+        merged = merge(lists, NO_LIMIT, self._read, self._keep, lambda: until.passed)
+        for _, flow in lists:
+            flow.close()
+        # What was read and not offered was a copy of a row before it.
+        for (store, number), key in self.pending.items():
+            self._end(store, number, key, "duplicate_of")
+        accounts = self.accounts
+        accounts.complete = accounts.complete and not (merged.cut or self.sources.unfinished)
+        beyond = any(reasons["over_limit"] for reasons in accounts.reasons.values())
+        if beyond and accounts.newest:
+            accounts.cut = accounts.newest[-1].row.epoch
+
+    def _read(self, source: Source, chosen: list[Candidate]) -> dict[int, Row]:
+        found = self.sources.read(source, "observations", chosen)
         for row in found.values():
-            counted = accounts.passed.get((source.ref.path, row.id)) == "other_repository"
-            if row.project not in keys.excluded and not counted:
-                one = Chosen(source, row)
-                read[source.ref.path, row.id] = source.ref.path, key_of(one)
+            place = source.ref.path, row.id
+            counted = self.accounts.passed.get(place) == "other_repository"
+            if row.project not in self.excluded and not counted:
+                self.pending[place] = key_of(Chosen(source, row))
         return found
 
-    def keep(one: Chosen[Source]) -> bool:
-        store, key = read.pop((one.origin.ref.path, one.row.id), ("", ""))
-        if not store:
+    def _keep(self, one: Chosen[Source]) -> bool:
+        store, row = one.origin.ref.path, one.row
+        key = self.pending.pop((store, row.id), None)
+        if key is None:
             return False
-        reason: Disposition
-        if not sources.keeps(one, ownership):
-            reason = "other_repository"
-        elif len(accounts.newest) < limit:
-            reason = "included"
+        if not self.sources.keeps(one, self.ownership):
+            self._end(store, row.id, key, "other_repository")
+            return False
+        accounts = self.accounts
+        included = len(accounts.newest) < self.limit
+        self._end(store, row.id, key, "included" if included else "over_limit")
+        if included:
             accounts.newest.append(one)
-        else:
-            reason = "over_limit"
-        accounts.count(store, key, reason, 1)
-        compared[store, key] += 1
-        accounts.passed[store, one.row.id] = reason
-        if reason != "other_repository":
-            day = accounts.days.setdefault((_day(one.row.epoch), key), DayCount())
-            day.shown += reason == "included"
-            day.beyond += reason == "over_limit"
+        day = accounts.days.setdefault((_day(row.epoch), key), DayCount())
+        day.shown += included
+        day.beyond += not included
         return False
 
-    lists = [(one, _candidates(one, want)) for one in sources.opened if one.admitted]
-    merged = merge(lists, NO_LIMIT, rows, keep, lambda: until.passed)
-    for _, flow in lists:
-        flow.close()
-    # What was read and not offered was a copy of a row before it.
-    for (store, number), (_, key) in read.items():
-        accounts.count(store, key, "duplicate_of", 1)
-        compared[store, key] += 1
-        accounts.passed[store, number] = "duplicate_of"
-    accounts.complete = accounts.complete and not (merged.cut or sources.unfinished)
-    if any(reasons["over_limit"] for reasons in accounts.reasons.values()) and accounts.newest:
-        accounts.cut = accounts.newest[-1].row.epoch
-    return compared
+    def _end(self, store: str, number: int, key: str, reason: Disposition) -> None:
+        self.accounts.count(store, key, reason, 1)
+        self.accounts.passed[store, number] = reason
+        self.compared[store, key] += 1
 
 
 def _candidates(source: Source, want: Want) -> Generator[Candidate, None, None]:

@@ -129,6 +129,15 @@ def _rows(
             yield row
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Words, each of which a row must hold; how many rows at most; since when, in milliseconds."""
+
+    text: str
+    limit: int
+    since: int | None = None
+
+
 @dataclass(slots=True)
 class _Search:
     """What is looked for; `how` and `more` are noted while stores are search."""
@@ -179,18 +188,12 @@ class _Search:
 
 
 def search_rows(
-    text: str,
-    limit: int,
-    since: int | None,
-    keys: ProjectKeys,
-    located: Located,
-    pool: StorePool,
-    deadline: Deadline,
+    wanted: Search, keys: ProjectKeys, located: Located, pool: StorePool, deadline: Deadline
 ) -> Found:
-    """The newest `limit` rows that hold every word of `text`; `since` is in milliseconds. What
-    cannot be read before the deadline is a warning."""
+    """The newest rows that hold every word. What cannot be read before the deadline is a warning."""
+    limit = wanted.limit
     share = Deadline.after(deadline.remaining() * COMPARING)
-    search = _Search(split(text), since, share)
+    search = _Search(split(wanted.text), wanted.since, share)
     with Sources(pool, deadline) as sources:
         if keys.keys and search.words and limit > 0:
             sources.open(located, keys, {}, ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from claudemem_daemon.diagnostics.problems import find_problems
+from claudemem_daemon.diagnostics.problems import Observed, find_problems
 from claudemem_daemon.server.state import DaemonState
 
 SCHEMA = 1
@@ -15,15 +15,17 @@ SCHEMA = 1
 def build_status(state: DaemonState) -> dict[str, Any]:
     """Everything `status --json` prints; times in seconds since 1970, latencies in ms."""
     problems = find_problems(
-        version=state.version,
-        installed_version=state.installed_version,
-        configuration=state.configuration,
-        watcher=state.watcher,
-        stores=state.stores,
-        repositories=state.repositories,
-        socket_mode=state.socket.mode,
-        stuck_workers=state.stuck_workers,
-        warnings=state.configuration.get("warnings", ()),
+        Observed(
+            version=state.version,
+            installed_version=state.installed_version,
+            configuration=state.configuration,
+            watcher=state.watcher,
+            stores=state.stores,
+            repositories=state.repositories,
+            socket_mode=state.socket.mode,
+            stuck_workers=state.stuck_workers,
+            warnings=state.configuration.get("warnings", ()),
+        )
     )
     degraded = any(one.severity != "note" for one in problems)
     requests = asdict(state.requests)
