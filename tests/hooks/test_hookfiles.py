@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
 from claudemem_daemon.hookfiles.commands import curl_line, is_ours, launcher, python_line
-from claudemem_daemon.hookfiles.files import BACKUP, _dump, install, uninstall
+from claudemem_daemon.hookfiles.double_injection import double_injection
+from claudemem_daemon.hookfiles.files import BACKUP, _dump, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.hookfiles.splice import splice
-from claudemem_daemon.hookfiles.twice import double_injection
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, run_to_end
 
@@ -285,6 +285,38 @@ def test_context_that_would_come_twice_is_told(
     if said is not None:
         assert '"CLAUDE_MEM_DAEMON_OBSERVATIONS": "50"' in said
         assert not [name for name in settings if f'"{name}"' in said]
+
+
+def test_claude_mem_as_a_plugin_of_codex_is_told_too(tmp_path: Path) -> None:
+    (tmp_path / ".codex").mkdir()
+    config = tmp_path / ".codex" / "config.toml"
+    config.write_text('[plugins."claude-mem@thedotmack"]\nenabled = true\n')
+    said = double_injection({"HOME": str(tmp_path)}, {})
+    assert said is not None
+    assert '"CLAUDE_MEM_DAEMON_SHOW_LAST_SUMMARY": "true"' in said
+    config.write_text('[plugins."claude-mem@thedotmack"]\nenabled = false\n')
+    assert double_injection({"HOME": str(tmp_path)}, {}) is None
+
+
+def test_entries_that_codex_was_not_allowed_to_run_are_named(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    change = install("codex", environ, COMMANDS["codex"])
+    codex = PLATFORMS["codex"]
+    events = [event for event, _ in codex.events]
+    assert list(installed(codex, environ, None).untrusted) == events
+    config = tmp_path / ".codex" / "config.toml"
+    names = ["session_start", "user_prompt_submit", "subagent_start"]
+    lines = [
+        f'[hooks.state."{change.path}:{name}:0:0"]\ntrusted_hash = "sha256:00"\n' for name in names
+    ]
+    config.write_text(lines[0])
+    assert list(installed(codex, environ, None).untrusted) == events[1:]
+    config.write_text("\n".join(lines))
+    assert installed(codex, environ, None).untrusted == ()
+    # A later install leaves a line that is right as it is: Codex would ask again.
+    assert install("codex", environ, COMMANDS["codex"]).what == "unchanged"
+    config.write_text("no toml = = ")
+    assert list(installed(codex, environ, None).untrusted) == events
 
 
 HANDMADE = """{

@@ -406,7 +406,7 @@ def test_a_killed_daemon_has_written_what_it_told(world: World) -> None:
 
 
 def test_the_hook_says_how_long_it_waits_and_what_it_printed(tmp_path: Path) -> None:
-    from tests.hooks.test_door import CALL, answering, read_request, run_hook, server
+    from tests.hooks.test_handler import CALL, answering, read_request, run_hook, server
 
     heads: list[bytes] = []
 

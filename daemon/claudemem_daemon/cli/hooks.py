@@ -14,10 +14,10 @@ from claudemem_daemon.errors import InvalidRequest, NotFound
 from claudemem_daemon.hook import PLATFORMS as HOOK_PLATFORMS
 from claudemem_daemon.hook import main as hook_main
 from claudemem_daemon.hookfiles.commands import curl_line, launcher, python_line
+from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import Change, install, uninstall
 from claudemem_daemon.hookfiles.merge import merged
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, ignored, target
-from claudemem_daemon.hookfiles.twice import double_injection
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.settings.sources import read_values
 
@@ -66,7 +66,7 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
     _name_theirs(change)
     _name_ignored(platform, project)
     twice = double_injection(os.environ, _claude_mem_settings())
-    if twice is not None and platform == "claude-code":
+    if twice is not None and platform in ("claude-code", "codex"):
         click.echo(f"! {twice}")
 
 

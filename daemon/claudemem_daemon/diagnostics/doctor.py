@@ -22,9 +22,10 @@ from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hook import home_dir, private_dir, state_dir
+from claudemem_daemon.hookfiles.codex import ASK
+from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
-from claudemem_daemon.hookfiles.twice import double_injection
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question, caller_environment
 from claudemem_daemon.service import manage
@@ -225,6 +226,9 @@ def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
         elif len(commands) < len(known.events):
             message = f"{name}: {len(commands)} of {len(known.events)} entries are there"
             yield Check("hooks", "warning", message, f"claudemem-daemon hooks install {name}")
+        elif there.untrusted:
+            message = f"{name}: skips our entries for {', '.join(there.untrusted)} until allowed"
+            yield Check("hooks", "warning", message, ASK)
         else:
             yield Check("hooks", "ok", f"{name}: {len(commands)} entries")
     if not found:

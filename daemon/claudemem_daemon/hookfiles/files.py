@@ -14,6 +14,7 @@ from typing import Any, Literal
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
+from claudemem_daemon.hookfiles.codex import untrusted
 from claudemem_daemon.hookfiles.commands import MARK, python_line
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
 from claudemem_daemon.hookfiles.splice import splice
@@ -90,10 +91,12 @@ def uninstall(platform: str, environ: Mapping[str, str], project: str | None = N
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """`ours`: the commands of our entries. `theirs`: as in `Change`."""
+    """`ours`: the commands of our entries. `theirs`: as in `Change`. `untrusted`: events of ours
+    that the assistant has not been allowed to run."""
 
     ours: tuple[str, ...] = ()
     theirs: tuple[tuple[str, str], ...] = ()
+    untrusted: tuple[str, ...] = ()
 
 
 def installed(platform: Platform, environ: Mapping[str, str], project: str | None) -> Installed:
@@ -106,6 +109,7 @@ def installed(platform: Platform, environ: Mapping[str, str], project: str | Non
     return Installed(
         tuple(merge.our_commands(settings, platform)),
         tuple(merge.their_commands(settings, platform)),
+        tuple(untrusted(environ, path, settings)) if platform.name == "codex" else (),
     )
 
 

@@ -62,7 +62,8 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
             timeout=5,
             command_key="command",
             extra={},
-            note="Codex asks once whether it may run a new or changed hook: answer yes there.",
+            note="Codex skips them until it may run them, and `codex exec` says nothing: start codex"
+            " once and answer yes when it asks. A changed entry is asked about again.",
         ),
         Platform(
             name="cursor",
@@ -84,7 +85,7 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
             file="settings.json",
             project_file=".gemini/settings.json",
             shape="nested",
-            events=(("SessionStart", None), ("BeforeAgent", None)),
+            events=(("SessionStart", None), ("BeforeAgent", None), ("PreCompress", None)),
             timeout_key="timeout",
             timeout=5000,
             command_key="command",
@@ -101,6 +102,7 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
                 ("sessionStart", None),
                 ("userPromptSubmitted", None),
                 ("subagentStart", None),
+                ("preCompact", None),
             ),
             timeout_key="timeoutSec",
             timeout=5,

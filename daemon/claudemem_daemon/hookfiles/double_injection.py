@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from claudemem_daemon.hook import home_dir
+from claudemem_daemon.hookfiles.codex import has_plugin
 
 ONCE = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",
@@ -16,15 +17,22 @@ ONCE = {
 }
 """claude-mem's settings that turn its own context off, as far as that goes."""
 
+OURS = {
+    "CLAUDE_MEM_DAEMON_OBSERVATIONS": "50",
+    "CLAUDE_MEM_DAEMON_SESSION_COUNT": "10",
+    "CLAUDE_MEM_DAEMON_SHOW_LAST_SUMMARY": "true",
+}
+"""The same for this daemon alone, as it is without those."""
+
 
 def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any] | None) -> str | None:
     """The sentence that says so and what to set; None where it comes once.
 
     `settings` is claude-mem's settings.json as it is, None where it is damaged: claude-mem reads it
-    itself and holds no last good values. It is active as an enabled plugin of Claude Code.
+    itself and holds no last good values. It is active as an enabled plugin of Claude Code or Codex.
     """
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home_dir(environ), ".claude")
-    if not _enabled(os.path.join(folder, "settings.json")):
+    if not _enabled(os.path.join(folder, "settings.json")) and not has_plugin(environ):
         return None
     if settings is None:
         return (
@@ -38,14 +46,12 @@ def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any] | N
     }
     if not missing:
         return None
-    if "CLAUDE_MEM_DAEMON_OBSERVATIONS" not in settings:
-        missing["CLAUDE_MEM_DAEMON_OBSERVATIONS"] = "50"
+    missing |= {name: value for name, value in OURS.items() if name not in settings}
     wanted = ", ".join(f'"{name}": "{value}"' for name, value in missing.items())
     return (
         "claude-mem's own plugin injects context at session start too, so it comes twice. To have"
-        f" it once, put {wanted} into claude-mem's settings.json: claude-mem is left with a short"
-        " header, CLAUDE_MEM_DAEMON_OBSERVATIONS is for us alone, and session summaries go on both"
-        " sides"
+        f" it once, put {wanted} into claude-mem's settings.json: the CLAUDE_MEM_DAEMON_ keys are for"
+        " us alone; of claude-mem's own context a header that says it found nothing stays"
     )
 
 

@@ -546,7 +546,7 @@ def test_the_deadline_of_the_settings_file_counts(tmp_path: Path) -> None:
         ({"CLAUDE_MEM_DATA_DIR": "."}, {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": "200"}, 200),
     ],
 )
-def test_door_and_daemon_read_the_same_deadline(
+def test_hook_and_daemon_read_the_same_deadline(
     tmp_path: Path, environ: dict[str, str], settings: dict[str, object], expected: int
 ) -> None:
     folder = tmp_path / ".claude-mem"
