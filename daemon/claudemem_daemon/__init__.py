@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The number of the interface on the socket; a change of it is a breaking change."""
 
 if TYPE_CHECKING:
