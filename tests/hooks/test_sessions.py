@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,24 @@ def test_a_fork_is_known_by_what_its_transcript_names(world: World, tmp_path: Pa
     assert "first row" not in told
     other = start("other-session", "fork", transcript_path=str(tmp_path / "none.jsonl"))
     assert "first row" in text(world, CLAUDE, other)
+
+
+def test_a_fork_without_a_transcript_is_known_by_its_parents(world: World, tmp_path: Path) -> None:
+    """Claude Code 2.1.333: at the start of a fork its transcript is not written yet."""
+    text(world, CLAUDE, start("parent-session"))
+    text(world, CLAUDE, start("other-session"))
+    news(world, "second row")
+    for name, age in (("parent-session", 100), ("other-session", 5000)):
+        written = tmp_path / f"{name}.jsonl"
+        written.touch()
+        os.utime(written, (time.time() - age,) * 2)
+    forked = start("forked-session", "fork", transcript_path=str(tmp_path / "forked-session.jsonl"))
+    told = text(world, CLAUDE, {**forked, "seconds_since_last_response": 100})
+    assert "second row" in told
+    assert "first row" not in told
+    # Which of the two it was is not certain, or none of them: all of it.
+    odd = {**forked, "session_id": "another-fork", "seconds_since_last_response": 2000}
+    assert "first row" in text(world, CLAUDE, odd)
 
 
 def test_gemini_gets_after_a_clear_with_the_next_prompt(world: World) -> None:

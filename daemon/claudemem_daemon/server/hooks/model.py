@@ -24,6 +24,7 @@ class HookCall:
     source   why a session starts: startup, resume, clear, compact, fork, new; empty elsewhere
     folders  candidates for the project's folder, the likeliest first; empty where none is usable
     guessed  whether the caller named no folder, and the first one is where its hook ran
+    idle     seconds since the model's last answer in this session or the one it was forked from
     turn     the assistant's id of this prompt, None where it sends none; prompt: a hash of its text
     """
 
@@ -38,6 +39,7 @@ class HookCall:
     transcript_path: str | None
     turn: str | None
     prompt: str
+    idle: float | None = None
     skipped: bool = False
 
     @property

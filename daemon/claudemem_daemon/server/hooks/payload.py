@@ -113,6 +113,7 @@ def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) 
         transcript_path=_folder(_text(fields, "transcript_path", "transcriptPath"), home),
         turn=_id(_text(fields, "generation_id", "prompt_id", "turn_id")),
         prompt=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        idle=_seconds(fields.get("seconds_since_last_response")),
         # What Claude Code submits by itself when a background task ends is nobody's prompt.
         skipped=prompt.lstrip().startswith("<task-notification>") or _claude_mems_own(folders, env),
     )
@@ -193,6 +194,11 @@ def _text(fields: Fields, *names: str) -> str | None:
         if isinstance(value, str) and value:
             return value[:65536]
     return None
+
+
+def _seconds(value: object) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known and 0 <= value < 1e9 else None  # type: ignore[operator,arg-type]
 
 
 def _id(text: str | None) -> str | None:

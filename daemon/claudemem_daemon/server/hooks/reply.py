@@ -55,7 +55,7 @@ def reply(
     if plan is None:
         return asked.whole()
     marks = plan.marks
-    if plan.forks and (parent := forked_from(call.transcript_path, plan.forks)) is not None:
+    if plan.forks and (parent := forked_from(call, plan.forks)) is not None:
         marks = plan.forks[parent]
     return asked.whole() if marks is None else asked.news(marks)
 

@@ -1,20 +1,53 @@
-"""Which session another one was forked from, by what its transcript says."""
+"""Which session another one was forked from, by what transcripts say."""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable
 from typing import Final
 
+from claudemem_daemon.server.hooks.model import HookCall
+
 BEGINNING: Final = 256 * 1024
 """Bytes of a transcript that are read."""
+ABOUT: Final = 10.0
+"""Seconds by which a transcript's time may differ from what the assistant says."""
 
 
-def forked_from(path: str | None, sessions: Iterable[str]) -> str | None:
-    """The one of `sessions` whose id the transcript names most often; None where it names none."""
+def forked_from(call: HookCall, sessions: Iterable[str]) -> str | None:
+    """The one of `sessions` from which the call's was forked; None where that is not certain.
+
+    Its transcript names that session. Where it is not written yet, as at the start of a fork, the
+    transcript beside it that was last written when the assistant says that the model last answered
+    is the other session's.
+    """
+    path = call.transcript_path
     if path is None:
         return None
+    known = [one for one in sessions if len(one) >= 8 and "/" not in one]
+    text = _beginning(path)
+    if text is not None:
+        named = {one: text.count(one) for one in known}
+        best = max(named, key=lambda one: named[one], default=None)
+        return best if best is not None and named[best] else None
+    if call.idle is None:
+        return None
+    then = time.time() - call.idle
+    beside = [(one, _written(os.path.join(os.path.dirname(path), f"{one}.jsonl"))) for one in known]
+    near = [one for one, at in beside if at is not None and abs(at - then) < ABOUT]
+    return near[0] if len(near) == 1 else None
+
+
+def _written(path: str) -> float | None:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return None
+
+
+def _beginning(path: str) -> str | None:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -24,7 +57,4 @@ def forked_from(path: str | None, sessions: Iterable[str]) -> str | None:
             os.close(file)
     except OSError:
         return None
-    text = data.decode("utf-8", "replace")
-    named = {one: text.count(one) for one in sessions if len(one) >= 8}
-    best = max(named, key=lambda one: named[one], default=None)
-    return best if best is not None and named[best] else None
+    return data.decode("utf-8", "replace")
