@@ -34,8 +34,8 @@ MUTATIONS: Final = (
     Mutation(
         "a .git file is a link",
         "layout.py",
-        "target = gitfiles.read_gitlink(marker)",
-        "target = None",
+        "    target = gitfiles.read_gitlink(marker)\n    if target is None:\n        return _unreadable",
+        "    target = None\n    if target is None:\n        return _unreadable",
     ),
     Mutation(
         "commondir leads to the common dir",
@@ -47,14 +47,14 @@ MUTATIONS: Final = (
     Mutation(
         "a bare repository has no main checkout",
         "layout.py",
-        'return ("dot_bare" if os.path.basename(common).startswith(".") else "bare"), None',
-        'return ("dot_bare" if os.path.basename(common).startswith(".") else "bare"), common',
+        'leads_to(os.path.dirname(common), common) else "bare"), None',
+        'leads_to(os.path.dirname(common), common) else "bare"), common',
     ),
     Mutation(
         "core.bare in a .git file's target",
         "layout.py",
-        'return Found("dot_bare", None, real, None, None, f"{marker} names the bare {real}"), None',
-        'return Found("plain", folder, real, None, folder, f"{marker} names the bare {real}"), None',
+        'return Found("dot_bare", None, real, f"{marker} is the bare repository {real}")',
+        'return Found("plain", folder, real, f"{marker} is the bare repository {real}", None, folder)',
     ),
     Mutation(
         "a relative link is relative to its file",
@@ -115,6 +115,24 @@ MUTATIONS: Final = (
         "worktrees.py",
         'state = "missing"',
         'state = "ok"',
+    ),
+    Mutation(
+        "a worktree that its repository has elsewhere is none",
+        "layout.py",
+        "if leads_to(recorded, admin):",
+        "if False:",
+    ),
+    Mutation(
+        "a worktree moved by hand is its repository's",
+        "layout.py",
+        "if leads_to(recorded, admin):",
+        "if True:",
+    ),
+    Mutation(
+        "a listed folder that another repository has is none of ours",
+        "worktrees.py",
+        'if state == "ok" and _is_anothers(path, common_dir):',
+        "if False:",
     ),
     Mutation(
         "a symbolic link leads to the real checkout",
