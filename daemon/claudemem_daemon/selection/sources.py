@@ -12,8 +12,8 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.belonging import belonging
 from claudemem_daemon.selection.flow import Flow
+from claudemem_daemon.selection.key_matching import match_keys
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.interface import StoreReader
@@ -110,7 +110,7 @@ class Sources:
                 source = Source(
                     ref,
                     reader,
-                    *reader.once(("belonging", keys), partial(_belonging, reader, keys)),
+                    *reader.once(("keys matched", keys), partial(_match_both, reader, keys)),
                 )
                 error = self._first_rows(source, plan, want)
                 if error is not None and not (last and error.reason == "slow"):
@@ -226,8 +226,8 @@ class Sources:
         self.pool.failed(source.ref, error)
 
 
-def _belonging(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:
-    return belonging(reader, "observations", keys), belonging(reader, "session_summaries", keys)
+def _match_both(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:
+    return match_keys(reader, "observations", keys), match_keys(reader, "session_summaries", keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which projects of an open store belong to the question; remembered while they are the same."""
+"""Which projects of an open store a question's keys name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from claudemem_daemon.selection.admission import Admitted, admit
 from claudemem_daemon.stores.interface import COLUMNS, StoreReader
 from claudemem_daemon.stores.sql import Table
 
-MOST_PROBES: Final = 64
-"""More keys than these are not looked for one by one where all names have to be listed anyhow."""
+MAX_PROBES: Final = 64
+"""More keys are not looked up one by one where all names have to be listed anyhow."""
 
 
-def belonging(reader: StoreReader, table: Table, keys: ProjectKeys) -> Admitted:
+def match_keys(reader: StoreReader, table: Table, keys: ProjectKeys) -> Admitted:
     """What `admit` says of this table. Raises `StoreError`."""
-    if len(keys.keys) > MOST_PROBES and any(one.bare for one in keys.keys):
+    if len(keys.keys) > MAX_PROBES and any(key.bare for key in keys.keys):
         names, targets = (reader.projects(table, column) for column in COLUMNS)
         return reader.made(
             ("admitted of all", table, keys, names, targets),
@@ -24,8 +24,8 @@ def belonging(reader: StoreReader, table: Table, keys: ProjectKeys) -> Admitted:
         )
     exact, prefixes = _by_match(keys)
     present, merged = reader.present(table, exact, prefixes)
-    here = {*present, *merged}
-    bare = [one.key for one in keys.keys if one.bare and one.key in here]
+    found = {*present, *merged}
+    bare = [key.key for key in keys.keys if key.bare and key.key in found]
     others = reader.namesakes(table, bare) if bare else ()
     return reader.made(
         ("admitted", table, keys, present, merged, others),
@@ -43,6 +43,6 @@ def _among(keys: ProjectKeys, names: Sequence[str]) -> Iterable[str]:
 
 def _by_match(keys: ProjectKeys) -> tuple[list[str], list[str]]:
     return (
-        [one.key for one in keys.keys if one.match == "exact"],
-        [one.key for one in keys.keys if one.match == "prefix"],
+        [key.key for key in keys.keys if key.match == "exact"],
+        [key.key for key in keys.keys if key.match == "prefix"],
     )

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection import belonging as module
+from claudemem_daemon.selection import key_matching as module
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.belonging import belonging
+from claudemem_daemon.selection.key_matching import match_keys
 from claudemem_daemon.stores import reader as reader_module
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
@@ -31,7 +31,7 @@ bare_keys = st.lists(st.sampled_from(("one", "two", "\0", "é")), max_size=4)
 
 def said(pool: StorePool, path: str, keys: ProjectKeys) -> Admitted:
     with pool.reading(StoreRef(path, "told"), Deadline.after(20)) as reader:
-        return belonging(reader, "observations", keys)
+        return match_keys(reader, "observations", keys)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -58,7 +58,7 @@ def test_listing_all_says_what_looking_for_each_says(
             path, [{"project": one, "merged_into_project": other} for one, other in rows]
         )
         for most, joined in ((-1, 0), (1000, 0), (1000, 1000)):
-            monkeypatch.setattr(module, "MOST_PROBES", most)
+            monkeypatch.setattr(module, "MAX_PROBES", most)
             monkeypatch.setattr(reader_module, "MOST_JOINED", joined)
             with open_pool() as pool:
                 one = said(pool, path, keys)
@@ -73,7 +73,7 @@ def test_what_is_remembered_of_a_store_is_what_it_holds_now(
 ) -> None:
     """A worktree's bare name is dropped in the very answer after another repository wrote its
     own, and is back when that row is gone."""
-    monkeypatch.setattr(module, "MOST_PROBES", most)
+    monkeypatch.setattr(module, "MAX_PROBES", most)
     path = make_store(tmp_path / "s.db")
     add_observations(path, [{"project": "app"}, {"project": "one"}])
     keys = make_keys("app", exact("one", bare=True))
