@@ -50,3 +50,10 @@ def test_a_listed_folder_that_another_repository_has_is_no_worktree(main: Path) 
     git("init", "-q", bytes(tree), cwd=bytes(main.parent))
     (worktree,) = Repositories(None).resolve(str(main)).worktrees
     assert (worktree.name, worktree.state) == ("tree", "replaced")
+
+
+def test_two_dots_behind_a_link_lead_where_the_system_goes(main: Path) -> None:
+    (main / "src").mkdir()
+    (main.parent / "link").symlink_to(main / "src")
+    found = Repositories(None).resolve(f"{main.parent}/link/../")
+    assert (found.kind, found.top) == ("plain", str(main))

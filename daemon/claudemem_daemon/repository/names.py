@@ -33,7 +33,6 @@ class FolderNames:
     def __init__(self, patterns: Iterable[str]) -> None:
         self.dependencies: list[FileDependency] = []
         self._spelled: dict[Identity, list[str]] = {}
-        self._real: dict[str, str] = {}
         self._identities: dict[str, Identity | None] = {}
         self._listed = 0
         for pattern in dict.fromkeys(patterns):
@@ -46,9 +45,7 @@ class FolderNames:
     def of(self, path: str) -> tuple[str, ...]:
         """The path itself first; all in NFC."""
         found = [path, *_link_steps(path)]
-        real = self._resolved(path)
-        found.append(real)
-        folder, rest = real, ""
+        folder, rest = found[-1], ""
         while self._spelled:
             identity = self._identity(folder)
             found += [spelled.rstrip("/") + rest for spelled in self._spelled.get(identity, ())]
@@ -87,20 +84,6 @@ class FolderNames:
                 yield entry.path
             if rest:
                 yield from self._matched(entry.path, rest)
-
-    def _resolved(self, path: str) -> str:
-        """`realpath`, with the folder around looked at once for all that lie in it."""
-        known = self._real.get(path)
-        if known is None:
-            above, leaf = os.path.split(path.rstrip("/"))
-            if not leaf or leaf in (".", ".."):
-                known = os.path.realpath(path)
-            else:
-                known = os.path.join(self._resolved(above), leaf)
-                if os.path.islink(known):
-                    known = os.path.realpath(known)
-            self._real[path] = known
-        return known
 
     def _identity(self, folder: str) -> Identity:
         known = self._identities.get(folder)

@@ -53,6 +53,9 @@ class Repositories:
         """
         if not cwd or not cwd.startswith("/") or "\0" in cwd:
             raise InvalidRequest(f"cwd must be an absolute path, not {cwd!r}")
+        if "/.." in cwd:
+            # What `..` leads to behind a link is for the system to say.
+            cwd = os.path.realpath(cwd)
         cwd = os.path.normpath(cwd).replace("//", "/", 1)
         with self._lock:
             known = self._answers.get(cwd)
