@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ class SessionFile:
         self._failed = failed
         self._writing = False
         self._dirty = False
+        self._lines: dict[SessionKey, tuple[Marks, bytes]] = {}
         sessions.restore(read_sessions(folder))
         sessions.changed = self.changed
 
@@ -43,13 +44,21 @@ class SessionFile:
         if not self._writing:
             self._writing, self._dirty = True, False
             known = self._sessions.marks()
-            writing = self._submit(lambda: write_sessions(self._folder, known))
+            writing = self._submit(lambda: self._write(known))
             writing.add_done_callback(self._written)
 
     def flush(self) -> None:
         """At the end of the daemon."""
         with suppress(OSError):
-            write_sessions(self._folder, self._sessions.marks())
+            self._write(self._sessions.marks())
+
+    def _write(self, known: list[tuple[SessionKey, Marks]]) -> None:
+        """Most lines are those of the time before."""
+        before, self._lines = self._lines, {}
+        for key, marks in known:
+            line = before.get(key)
+            self._lines[key] = line if line and line[0] is marks else (marks, _line(key, marks))
+        write_lines(self._folder, [line for _, line in self._lines.values()])
 
     def _written(self, writing: asyncio.Future[None]) -> None:
         self._writing = False
@@ -85,12 +94,12 @@ def read_sessions(folder: str) -> list[tuple[SessionKey, Marks]]:
     return [known for line in lines if (known := _read_line(line)) is not None]
 
 
-def write_sessions(folder: str, known: Iterable[tuple[SessionKey, Marks]]) -> None:
+def write_lines(folder: str, known: Sequence[bytes]) -> None:
     """Replace the file. Raises OSError."""
     lines: list[bytes] = []
     left = MAX_BYTES
     # The newest are at the end: those stay where not all fit.
-    for line in map(_line, reversed(list(known))):
+    for line in reversed(known):
         left -= len(line)
         if left < 0:
             break
@@ -109,8 +118,7 @@ def write_sessions(folder: str, known: Iterable[tuple[SessionKey, Marks]]) -> No
         raise
 
 
-def _line(known: tuple[SessionKey, Marks]) -> bytes:
-    key, marks = known
+def _line(key: SessionKey, marks: Marks) -> bytes:
     stores = {
         path: [mark.highest, *(mark.file or ())] for path, mark in list(marks.items())[:MAX_STORES]
     }
