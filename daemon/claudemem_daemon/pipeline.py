@@ -9,19 +9,21 @@ long-lived things that remember something between two questions.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.context.budget import Unit
-from claudemem_daemon.context.entries import Written
+from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.context.model import Context
-from claudemem_daemon.context.render import make_context
+from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import Dependency, all_hold
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
+from claudemem_daemon.render_inputs import read_render_inputs
 from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.repository.resolver import Repositories
@@ -113,7 +115,7 @@ class Pipeline:
         self.pool = pool
         self._ways: OrderedDict[tuple[object, ...], ResolvedQuestion] = OrderedDict()
         self._decoded = Derived[Row, Observation]()
-        self._written = Derived[Observation, Written]()
+        self._rendered = Derived[Observation, RenderedEntry]()
         self._lock = threading.Lock()
 
     def resolved(self, question: Question) -> ResolvedQuestion:
@@ -196,18 +198,24 @@ class Pipeline:
         deadline: Deadline | None = None,
     ) -> Context:
         """The text for rows that were already selected; of those that can be written in time."""
-        resolved = answer.resolved
-        return make_context(
-            resolved.question,
-            resolved.settings,
-            resolved.keys,
-            answer.selection,
+        resolved, selection = answer.resolved, answer.selection
+        inputs = read_render_inputs(
+            resolved.question, resolved.settings, selection.observations, os.environ
+        )
+        request = ContextRequest(
+            question=resolved.question,
+            settings=resolved.settings,
+            keys=resolved.keys,
+            selection=selection,
             warnings=answer.warnings,
+            zone=inputs.zone,
+            prior_message=inputs.prior_message,
             cap=cap,
             unit=unit,
-            deadline=deadline,
-            written=self._written if resolved.settings.limit <= MOST_DERIVED else None,
         )
+        rendered = self._rendered if resolved.settings.limit <= MOST_DERIVED else None
+        context = make_context(request, deadline, rendered)
+        return replace(context, dependencies=inputs.dependencies)
 
     def explain(
         self, question: Question, deadline: Deadline, row: Ref | None = None

@@ -93,9 +93,9 @@ def test_context_and_query_print_those_ids(world: World) -> None:
     text = world.context(world.root / "app")
     table = ours(world, "query").stdout
     for ref in ("1", "2", "3", "b1"):
-        assert f"- {ref} " in text
+        assert f"\n{ref} " in text
         assert f"\n{ref} " in table
-    assert "- Sb1 " in text
+    assert "\nSb1 " in text
 
 
 def test_a_row_is_shown_whole_and_inert(world: World) -> None:

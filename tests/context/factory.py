@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import Any
 
+from claudemem_daemon import local_zone
 from claudemem_daemon.context.budget import Unit
-from claudemem_daemon.context.entries import Written
+from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.context.model import Context
-from claudemem_daemon.context.render import make_context
+from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
+from claudemem_daemon.render_inputs import read_render_inputs
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.selection.model import (
     Filters,
@@ -191,17 +194,24 @@ def context(
     unit: Unit = "utf16",
     settings: Mapping[str, Any] | None = None,
     deadline: Deadline | None = None,
-    written: Derived[Observation, Written] | None = None,
+    rendered: Derived[Observation, RenderedEntry] | None = None,
 ) -> Context:
-    return make_context(
-        question if question is not None else Question(cwd="/w/app"),
-        replace(SETTINGS, **(settings or {})),
-        keys,
-        chosen,
+    asked = question if question is not None else Question(cwd="/w/app")
+    chosen_settings = replace(SETTINGS, **(settings or {}))
+    inputs = read_render_inputs(asked, chosen_settings, chosen.observations, os.environ)
+    request = ContextRequest(
+        question=asked,
+        settings=chosen_settings,
+        keys=keys,
+        selection=chosen,
         warnings=warnings,
-        zone=zone,
+        zone=zone if zone is not None else inputs.zone,
+        prior_message=inputs.prior_message,
         cap=cap,
         unit=unit,
-        deadline=deadline,
-        written=written,
     )
+    made = make_context(request, deadline, rendered)
+    dependencies = [
+        one for one in inputs.dependencies if zone is None or one.path != local_zone.SYSTEM_ZONE
+    ]
+    return replace(made, dependencies=tuple(dependencies))

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.context import clock
-from claudemem_daemon.context.clock import Clock, local_zone
+from claudemem_daemon import local_zone as zone_files
+from claudemem_daemon.context.clock import Clock
+from claudemem_daemon.local_zone import local_zone
 from tests.context.factory import context, row, selection
 
 TOKYO = ZoneInfo("Asia/Tokyo")
@@ -32,7 +33,7 @@ print(context(selection([row(1, created_at_epoch=%d)]), zone=None).text)
 def test_day_and_time_are_those_of_the_local_zone() -> None:
     """Case times-shown-in-utc-unlabelled."""
     text = context(selection([row(1, created_at_epoch=LATE)]), zone=TOKYO).text
-    assert "## 2026-05-11\n- 1 08:55 " in text
+    assert "## 2026-05-11\n1 08:55 " in text
     assert text.count("UTC+09:00") == 1
     assert "times in Asia/Tokyo (UTC+09:00)" in text
 
@@ -40,12 +41,12 @@ def test_day_and_time_are_those_of_the_local_zone() -> None:
 @pytest.mark.parametrize(
     ("value", "time", "named"),
     [
-        ("Asia/Tokyo", "## 2026-05-11\n- 1 08:55 ", "Asia/Tokyo (UTC+09:00)"),
-        (":Asia/Tokyo", "## 2026-05-11\n- 1 08:55 ", "Asia/Tokyo (UTC+09:00)"),
-        ("JST-9", "## 2026-05-11\n- 1 08:55 ", "JST (UTC+09:00)"),
-        ("America/Chicago", "## 2026-05-10\n- 1 18:55 ", "America/Chicago (UTC-05:00)"),
-        ("", "## 2026-05-10\n- 1 23:55 ", "times in UTC;"),
-        ("No/Such", "## 2026-05-10\n- 1 23:55 ", "UTC"),
+        ("Asia/Tokyo", "## 2026-05-11\n1 08:55 ", "Asia/Tokyo (UTC+09:00)"),
+        (":Asia/Tokyo", "## 2026-05-11\n1 08:55 ", "Asia/Tokyo (UTC+09:00)"),
+        ("JST-9", "## 2026-05-11\n1 08:55 ", "JST (UTC+09:00)"),
+        ("America/Chicago", "## 2026-05-10\n1 18:55 ", "America/Chicago (UTC-05:00)"),
+        ("", "## 2026-05-10\n1 23:55 ", "times in UTC;"),
+        ("No/Such", "## 2026-05-10\n1 23:55 ", "UTC"),
     ],
 )
 def test_the_zone_is_that_of_the_environment(value: str, time: str, named: str) -> None:
@@ -76,10 +77,10 @@ def test_both_hours_of_a_clock_change_stay_in_order_and_apart() -> None:
     lines = text.splitlines()
     assert lines[-7:-2] == [
         "## 2026-11-01",
-        "- 3 01:30 🔴 title 3",
+        "3 01:30 🔴 title 3",
         "## 2026-11-01, at UTC-05:00",
-        "- 2 01:30 🔴 title 2",
-        "- 1 00:30 🔴 title 1",
+        "2 01:30 🔴 title 2",
+        "1 00:30 🔴 title 1",
     ]
     assert "America/Chicago (UTC-06:00)" in text
 
@@ -89,7 +90,7 @@ def test_days_of_another_offset_are_not_marked_when_the_zone_tells() -> None:
     winter = int(datetime(2026, 12, 1, 12, tzinfo=UTC).timestamp() * 1000)
     chosen = [row(2, created_at_epoch=winter), row(1, created_at_epoch=summer)]
     text = context(selection(chosen), zone=CHICAGO).text
-    assert "## 2026-07-01\n- 1 07:00 " in text
+    assert "## 2026-07-01\n1 07:00 " in text
     assert text.count("UTC-") == 1
 
 
@@ -108,7 +109,7 @@ def test_no_time_is_too_far_away(epoch: int, zone: tzinfo | None) -> None:
 def test_rows_without_a_time_stand_under_undated() -> None:
     chosen = [row(2), row(1, created_at_epoch=None), row(3, created_at_epoch=10**18)]
     text = context(selection(chosen)).text
-    assert "## Undated\n- 1 🔴 title 1\n- 3 🔴 title 3" in text
+    assert "## Undated\n1 🔴 title 1\n3 🔴 title 3" in text
 
 
 def zone_file(name: str) -> Path:
@@ -125,10 +126,10 @@ def test_a_change_of_the_systems_zone_is_in_the_next_text(
     """Case times-shown-in-utc-unlabelled: a daemon without TZ, the zone changed while it runs."""
     system = tmp_path / "localtime"
     monkeypatch.delenv("TZ", raising=False)
-    monkeypatch.setattr(clock, "SYSTEM_ZONE", str(system))
+    monkeypatch.setattr(zone_files, "SYSTEM_ZONE", str(system))
     assert local_zone(os.environ) is UTC
     chosen = selection([row(1, created_at_epoch=LATE)])
-    for name, time in (("Asia/Tokyo", "- 1 08:55"), ("America/Chicago", "- 1 18:55")):
+    for name, time in (("Asia/Tokyo", "1 08:55"), ("America/Chicago", "1 18:55")):
         fresh = tmp_path / "fresh"
         fresh.symlink_to(zone_file(name))
         fresh.replace(system)
@@ -139,7 +140,7 @@ def test_a_change_of_the_systems_zone_is_in_the_next_text(
     shutil.copy(zone_file("Asia/Tokyo"), copied)
     copied.replace(system)
     text = context(chosen, zone=None).text
-    assert "- 1 08:55" in text
+    assert "1 08:55" in text
     assert "JST (UTC+09:00)" in text
 
 
@@ -157,7 +158,7 @@ def test_a_broken_zone_file_is_no_error(
 ) -> None:
     broken = tmp_path / "localtime"
     broken.write_bytes(content)
-    monkeypatch.setattr(clock, "SYSTEM_ZONE", str(broken))
+    monkeypatch.setattr(zone_files, "SYSTEM_ZONE", str(broken))
     assert local_zone({}) is UTC
     assert local_zone({"TZ": str(tmp_path)}) is None
     assert local_zone({"TZ": "../../etc/passwd"}) is None

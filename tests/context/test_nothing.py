@@ -110,7 +110,7 @@ def test_a_store_that_waits_is_told_with_the_command_for_it() -> None:
 def test_a_store_that_waits_is_told_beside_rows_too() -> None:
     text = context(selection([row(1)], stores=(OK, WAITING)), warnings=(WAITS,)).text
     assert text.count(f"`claudemem-daemon allow {ALLOW}`") == 1
-    assert "- 1 " in text
+    assert "1 " in text
 
 
 def test_the_path_of_a_checkouts_store_cannot_talk() -> None:
@@ -153,7 +153,7 @@ def test_sessions_without_rows_are_shown_as_they_are() -> None:
     made = context(chosen)
     assert made.observations == 0
     assert "## Last session" in made.text
-    assert "- S1 12:01 ▸ request 1" in made.text
+    assert "S1 12:01 ▸ request 1" in made.text
     assert "memory exists, but no observation of it is shown" in made.text
     assert "nothing of it is shown" in context(selection(rows_exist=True)).text
 

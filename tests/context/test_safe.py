@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from claudemem_daemon.context.safe import clipped, inert, one_line
+from claudemem_daemon.context.sanitize import clipped, inert, one_line
 
 MARKDOWN = MarkdownIt("commonmark").enable("table").disable("emphasis")
 """Emphasis changes how words look and opens nothing, so it is not escaped."""
@@ -137,3 +137,19 @@ def test_a_cut_parts_no_accent_from_its_letter() -> None:
 def test_a_megabyte_is_cut_like_a_line() -> None:
     assert one_line("word " * 250_000, 20) == "word word word word…"
     assert one_line("\n" * 5_000 + "far below", 20) == "…"
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("a family: \U0001f468\u200d\U0001f469\u200d\U0001f467", None),
+        ("\u2764\ufe0f\u200d\U0001f525", None),
+        ("\U0001f469\U0001f3fd\u200d\U0001f4bb", None),
+        ("hid\u200dden", "hidden"),
+        ("\U0001f468\u200d\u200d\U0001f469", "\U0001f468\U0001f469"),
+        ("\U0001f468\u200d", "\U0001f468"),
+        ("\u200dx", "x"),
+    ],
+)
+def test_a_joiner_stays_inside_emojis_alone(raw: str, shown: str | None) -> None:
+    assert one_line(raw) == (raw if shown is None else shown)

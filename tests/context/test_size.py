@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claudemem_daemon.context.budget import Unit, most, size
+from claudemem_daemon.context.budget import Unit, largest, size
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation, Summary
@@ -57,7 +57,7 @@ def summaries(draw: st.DrawFn) -> tuple[Summary, ...]:
 
 def ids(text: str) -> list[int]:
     """Ids of the rows, in order."""
-    return [int(found) for found in re.findall(r"^- (\d+)b? ", text, re.MULTILINE)]
+    return [int(found) for found in re.findall(r"^b?(\d+) (?!observations)", text, re.MULTILINE)]
 
 
 @settings(deadline=None)
@@ -135,7 +135,7 @@ def test_the_default_budget_holds_fifty_long_rows() -> None:
     assert made.left_out > 0
     assert f"{made.left_out} older observations left out" in lines[-1]
     assert "claudemem-daemon query" in lines[-1]
-    whole = {line.split("🔴 ")[1] for line in lines if line.startswith("- ")}
+    whole = {line.split("🔴 ")[1] for line in lines if re.match("[0-9]+ ", line)}
     assert whole == {chosen[0].title.strip()}, "no line is cut in its middle"
 
 
@@ -147,9 +147,9 @@ def test_detail_goes_before_any_row() -> None:
     assert some.left_out == 0
     assert 0 < some.trimmed < 20
     assert f"{some.trimmed} observations without all detail" in some.text.splitlines()[-1]
-    kept = [number for number in range(20, 0, -1) if f"- {number} " in some.text]
+    kept = [number for number in range(20, 0, -1) if f"\n{number} " in some.text]
     assert kept == list(range(20, 0, -1))
-    assert some.text.index("story story") < some.text.index("- 19 "), "the newest keeps its detail"
+    assert some.text.index("story story") < some.text.index("19 "), "the newest keeps its detail"
 
 
 def test_sessions_and_figures_go_before_any_row() -> None:
@@ -221,7 +221,7 @@ def test_sizes_are_those_of_javascript_and_of_utf8(text: str) -> None:
 
 @given(st.integers(0, 60), st.integers(-1, 60))
 def test_most_finds_the_largest_that_fits(upper: int, limit: int) -> None:
-    assert most(upper, lambda count: count <= limit) == max(0, min(upper, limit))
+    assert largest(upper, lambda count: count <= limit) == max(0, min(upper, limit))
 
 
 def test_long_names_and_many_warnings_cannot_fill_the_budget() -> None:

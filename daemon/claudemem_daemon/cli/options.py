@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from claudemem_daemon.context.safe import one_line
+from claudemem_daemon.context.sanitize import one_line
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question, caller_environment
 

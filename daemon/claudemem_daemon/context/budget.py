@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["utf16", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most `limit` units; None = no limit."""
+
+    limit: int | None
+    unit: Unit = "utf16"
+
+    def size(self, lines: Iterable[str]) -> int:
+        """With a line break for each line."""
+        return sum([size(line, self.unit) + 1 for line in lines])
 
 
 def size(text: str, unit: Unit = "utf16") -> int:
@@ -17,8 +30,8 @@ def size(text: str, unit: Unit = "utf16") -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def most(upper: int, fits: Callable[[int], bool]) -> int:
-    """The largest count from 0 to `upper` that fits, taking it that fewer fit where more do; 0 also
+def largest(upper: int, fits: Callable[[int], bool]) -> int:
+    """The largest count from 0 to `upper` that fits, given that fewer fit where more do; 0 also
     where nothing fits. Only counts that were tried and fitted are returned."""
     if upper <= 0 or fits(upper):
         return max(0, upper)

@@ -1,4 +1,4 @@
-"""The text for one selection: header, timeline, summary, prior message, footer.
+"""The text for one selection: header, timeline, summary, prior message, footer. Pure.
 
 Rendering adds no row and drops none; what the size limit takes, `fit` decides and says.
 """
@@ -6,30 +6,30 @@ Rendering adds no row and drops none; what the size limit takes, `fit` decides a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Final
 
-from claudemem_daemon.context import nothing, sections
-from claudemem_daemon.context.agent import AgentStyle
-from claudemem_daemon.context.budget import Unit
-from claudemem_daemon.context.clock import SYSTEM_ZONE, Clock, local_zone
-from claudemem_daemon.context.entries import Look, Timeline, Written, timeline
+from claudemem_daemon.context import empty_reasons, sections
+from claudemem_daemon.context.agent_formatter import AgentFormatter
+from claudemem_daemon.context.budget import Budget, Unit
+from claudemem_daemon.context.clock import Clock
+from claudemem_daemon.context.draft import Draft, Section
+from claudemem_daemon.context.entries import RenderedEntry, Timeline, timeline
 from claudemem_daemon.context.fit import fit
-from claudemem_daemon.context.human import HumanStyle
+from claudemem_daemon.context.human_formatter import HumanFormatter
 from claudemem_daemon.context.model import Context
-from claudemem_daemon.context.page import Page, Section
-from claudemem_daemon.context.places import places
-from claudemem_daemon.context.transcript import PriorMessage, prior_message
+from claudemem_daemon.context.options import RenderOptions
+from claudemem_daemon.context.origin_labels import origin_labels
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.warning import AnswerWarning
 
 JOINING: Final = 15e-6
@@ -37,195 +37,179 @@ JOINING_TEXT: Final = 8e-9
 """Seconds, about, that each row and each character of it takes from lines to the finished text."""
 
 
-def make_context(
-    question: Question,
-    settings: Settings,
-    keys: ProjectKeys,
-    selection: Selection,
-    *,
-    warnings: tuple[AnswerWarning, ...],
-    zone: tzinfo | None = None,
-    cap: int | None = None,
-    unit: Unit = "utf16",
-    deadline: Deadline | None = None,
-    written: Derived[Observation, Written] | None = None,
-) -> Context:
-    """The context of a selection; empty text where nothing is wanted (an excluded project; limit 0,
-    and no session to tell of) or a delta (`question.since`) has nothing new.
-
-    At most `settings.context_chars`, and at most `cap` where the assistant has a limit of its own,
-    both counted in `unit`; a full question knows only the cap. `zone` is the local one when None.
-    Rows that cannot be written before the `deadline` are left out, and that is said.
-    The text has no "now" in it: the same rows give the same text until one of the evidence changes.
-    """
-    if not keys.keys or (settings.limit <= 0 and not selection.summaries):
-        return Context("", 0, len(selection.observations), 0, ())
-    if question.since is not None and not selection.observations:
-        return Context("", 0, 0, 0, ())
-    limit = None if question.full else settings.context_chars
-    if cap is not None:
-        limit = cap if limit is None else min(limit, cap)
-    prior = _prior(question, settings, selection)
-    look = _look(question, settings, keys, selection, zone, limit)
-    asked = _Asked(question, keys, selection, warnings, limit, cap, unit, prior.text, deadline)
-    page = _page(asked, look, written)
-    fitted = fit(page, limit, unit)
-    return Context(
-        text=fitted.text,
-        observations=fitted.observations,
-        left_out=fitted.left_out,
-        trimmed=fitted.trimmed,
-        warnings=(out_of_time(fitted.observations, settings),) if page.timeline.late else (),
-        dependencies=(*prior.dependencies, *_zone_evidence(zone)),
-        complete=not page.timeline.late,
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is laid out."""
+class ContextRequest:
+    """All that a context is made of. `zone` is None where it is left to the C library; `cap` is the
+    assistant's own limit in `unit`, besides the setting."""
 
     question: Question
+    settings: Settings
     keys: ProjectKeys
     selection: Selection
     warnings: tuple[AnswerWarning, ...]
-    limit: int | None
-    cap: int | None
-    unit: Unit
-    prior: str
-    deadline: Deadline | None
-
-    def writing(self) -> Callable[[], bool]:
-        """Tells when no further row may be written, for those that are must still be joined."""
-        if self.deadline is None:
-            return lambda: False
-        left = self.deadline.remaining()
-        rows = self.selection.observations
-        joining = JOINING * len(rows) + JOINING_TEXT * sum([len(one.narrative) for one in rows])
-        until = Deadline(self.deadline.at - min(joining, left / 3))
-        return lambda: until.passed
+    zone: tzinfo | None
+    prior_message: str = ""
+    cap: int | None = None
+    unit: Unit = "utf16"
 
     @property
     def news(self) -> bool:
         return self.question.since is not None
 
+    @property
+    def budget(self) -> Budget:
+        """A full question knows only the cap."""
+        limit = None if self.question.full else self.settings.context_chars
+        if self.cap is not None:
+            limit = self.cap if limit is None else min(limit, self.cap)
+        return Budget(limit, self.unit)
 
-def _page(asked: _Asked, look: Look, written: Derived[Observation, Written] | None) -> Page:
-    selection, settings = asked.selection, look.settings
-    last = _last_summary(asked, look)
-    summary = sections.last_session(last, look) if last is not None else Section()
+
+def make_context(
+    request: ContextRequest,
+    deadline: Deadline | None = None,
+    rendered: Derived[Observation, RenderedEntry] | None = None,
+) -> Context:
+    """The context of a selection; empty text where nothing is wanted (an excluded project; limit 0,
+    and no session to tell of) or a delta (`question.since`) has nothing new.
+
+    Rows that cannot be written before the `deadline` are left out, and that is said; entries that
+    were `rendered` before are taken again. The text has no "now" in it: equal rows, settings and
+    warnings give an equal text.
+    """
+    selection, settings = request.selection, request.settings
+    if not request.keys.keys or (settings.limit <= 0 and not selection.summaries):
+        return Context("", 0, len(selection.observations), 0, ())
+    if request.news and not selection.observations:
+        return Context("", 0, 0, 0, ())
+    draft = _draft(request, _options(request), _late(selection, deadline), rendered or Derived())
+    fitted = fit(draft, request.budget)
+    late = draft.timeline.late
+    return Context(
+        text=fitted.text,
+        observations=fitted.observations,
+        left_out=fitted.left_out,
+        trimmed=fitted.trimmed,
+        warnings=(out_of_time(fitted.observations, settings),) if late else (),
+        complete=not late,
+    )
+
+
+def _late(selection: Selection, deadline: Deadline | None) -> Callable[[], bool]:
+    """Tells when no further row may be written, for those that are must still be joined."""
+    if deadline is None:
+        return lambda: False
+    rows = selection.observations
+    joining = JOINING * len(rows) + JOINING_TEXT * sum([len(row.narrative) for row in rows])
+    until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
+    return lambda: until.passed
+
+
+def _draft(
+    request: ContextRequest,
+    options: RenderOptions,
+    late: Callable[[], bool],
+    rendered: Derived[Observation, RenderedEntry],
+) -> Draft:
+    selection, settings = request.selection, request.settings
+    last = _last_summary(request)
+    summary = sections.last_session(last, options) if last is not None else Section()
     # As a section it needs no line of its own; without a word in it, it is a line like others.
     apart = last if summary.versions else None
-    shown = () if asked.news else selection.summaries[: settings.session_count]
+    sessions = () if request.news else selection.summaries[: settings.session_count]
     made = timeline(
         selection.observations,
-        [one for one in shown if one is not apart],
-        look,
-        settings.full_count,
-        asked.limit,
-        asked.unit,
-        asked.writing(),
-        written,
+        [session for session in sessions if session is not apart],
+        options,
+        request.budget,
+        late,
+        rendered,
     )
-    title, lean = _titles(asked, look)
+    title, lean = _titles(request, options)
+    shared_store = os.path.join(settings.data_dir, STORE_NAME)
+    shared = any(row.store == shared_store and not row.letter for row in selection.observations)
 
     def footer(rows: int, read: int, work: int) -> tuple[str, ...]:
-        return () if asked.news else sections.footer(rows, read, work, look)
+        return () if request.news else sections.footer(rows, read, work, options, shared=shared)
 
-    return Page(
-        style=look.style,
-        head=(title, *_header(asked, look, made, apart)),
+    prior = request.prior_message
+    ours = request.cap is None or request.cap >= settings.context_chars
+    return Draft(
+        formatter=options.formatter,
+        head=(title, *_header(request, options, made, apart)),
         lean_head=(lean,),
         timeline=made,
         summary=summary,
-        prior=sections.prior_message(asked.prior, look) if asked.prior else Section(),
+        prior=sections.prior_message(prior, options) if prior else Section(),
         footer=footer,
-        advice=sections.advice(look, ours=asked.cap is None or asked.cap >= settings.context_chars),
+        advice=sections.advice(options, ours=ours),
     )
 
 
-def _titles(asked: _Asked, look: Look) -> tuple[str, str]:
-    """The title, and the one that has to stand alone."""
-    if asked.news:
+def _titles(request: ContextRequest, options: RenderOptions) -> tuple[str, str]:
+    """The title, and the one that has no header below it."""
+    if request.news:
         words = "news from other sessions and worktrees"
-    elif asked.selection.observations:
+    elif request.selection.observations:
         words = "recent context"
     else:
-        words = f"recent context: {nothing.state(asked.selection, asked.warnings)}"
-        title = sections.title(asked.keys, look, words)
+        state = empty_reasons.state(request.selection, request.warnings)
+        title = sections.title(request.keys, options, f"recent context: {state}")
         return title, title
     lean = f"{words}: {sections.RECORDED}"
-    return sections.title(asked.keys, look, words), sections.title(asked.keys, look, lean)
-
-
-def _header(asked: _Asked, look: Look, made: Timeline, apart: Summary | None) -> Iterator[str]:
-    """`apart` is the summary that has a section of its own."""
-    selection = asked.selection
-    if selection.observations or selection.summaries:
-        yield look.style.aside(sections.HISTORY)
-    placed = apart is not None and bool(look.place(apart.project))
-    yield from sections.legend(made.entries, _zone_name(selection, look), look, placed=placed)
-    if not selection.observations:
-        yield from nothing.reasons(selection, asked.warnings, look)
-    if not asked.news:
-        yield from sections.warning_lines(asked.warnings, look)
-
-
-def _look(
-    question: Question,
-    settings: Settings,
-    keys: ProjectKeys,
-    selection: Selection,
-    zone: tzinfo | None,
-    limit: int | None,
-) -> Look:
-    return Look(
-        style=HumanStyle() if question.human else AgentStyle(),
-        clock=Clock(zone if zone is not None else local_zone(os.environ)),
-        places=places(question, keys, selection),
-        settings=settings,
-        types={item.id.lower(): item for item in settings.mode.types},
-        stores=_letters(selection),
-        most=limit,
+    return (
+        sections.title(request.keys, options, words),
+        sections.title(request.keys, options, lean),
     )
 
 
-def _letters(selection: Selection) -> Mapping[str, str]:
-    """Of stores whose ids carry one, where their rows are shown."""
-    return {one.store: one.letter for one in selection.observations if one.letter}
+def _header(
+    request: ContextRequest, options: RenderOptions, made: Timeline, apart: Summary | None
+) -> Iterator[str]:
+    """`apart` is the summary that has a section of its own."""
+    selection = request.selection
+    if selection.observations or selection.summaries:
+        yield options.formatter.aside(sections.HISTORY)
+    labelled = apart is not None and bool(options.origin(apart.project))
+    zone = _zone_name(selection, options)
+    yield from sections.legend(made.entries, zone, options, labelled=labelled)
+    if not selection.observations:
+        yield from empty_reasons.reasons(selection, request.warnings, options)
+    if not request.news:
+        yield from sections.warning_lines(request.warnings, options)
 
 
-def _last_summary(asked: _Asked, look: Look) -> Summary | None:
+def _options(request: ContextRequest) -> RenderOptions:
+    settings = request.settings
+    return RenderOptions(
+        formatter=HumanFormatter() if request.question.human else AgentFormatter(),
+        clock=Clock(request.zone),
+        origins=origin_labels(request.question, request.keys, request.selection),
+        settings=settings,
+        types={item.id.lower(): item for item in settings.mode.types},
+        stores={row.store: row.letter for row in request.selection.observations if row.letter},
+        max_chars=request.budget.limit,
+    )
+
+
+def _last_summary(request: ContextRequest) -> Summary | None:
     """The newest session's, if nothing was recorded after it: an older one is no last word."""
-    selection = asked.selection
-    if asked.news or not look.settings.show_last_summary or not selection.summaries:
+    selection = request.selection
+    if request.news or not request.settings.show_last_summary or not selection.summaries:
         return None
     last = selection.summaries[0]
     if not any((last.investigated, last.learned, last.completed, last.next_steps)):
         return None
-    newest = next((one.created_at_epoch for one in selection.observations), None)
+    newest = next((row.created_at_epoch for row in selection.observations), None)
     if newest is not None and (last.created_at_epoch or 0) < newest:
         return None
     return last
 
 
-def _zone_name(selection: Selection, look: Look) -> str:
+def _zone_name(selection: Selection, options: RenderOptions) -> str:
     """Named for the newest time that is shown: the offset then is the one of most rows."""
     epochs = [
-        *(one.created_at_epoch for one in selection.observations[:1]),
-        *(one.created_at_epoch for one in selection.summaries[:1]),
+        *(row.created_at_epoch for row in selection.observations[:1]),
+        *(session.created_at_epoch for session in selection.summaries[:1]),
     ]
-    return next((name for epoch in epochs if (name := look.clock.name(epoch))), "")
-
-
-def _zone_evidence(zone: tzinfo | None) -> tuple[FileState, ...]:
-    if zone is not None or "TZ" in os.environ:
-        return ()
-    # Not racy: a zone file is put in place whole, by a link or a rename.
-    return (replace(file_state(SYSTEM_ZONE), racy=False),)
-
-
-def _prior(question: Question, settings: Settings, selection: Selection) -> PriorMessage:
-    if not settings.show_last_message or question.since is not None:
-        return PriorMessage("", ())
-    return prior_message(question, selection.observations, os.environ)
+    return next((name for epoch in epochs if (name := options.clock.name(epoch))), "")

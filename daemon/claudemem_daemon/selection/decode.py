@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from claudemem_daemon.private import without_private
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.rows import Row, concept_list, text, text_list, whole_number
@@ -17,10 +18,10 @@ def observation(row: Row, store: StoreRef, key: str) -> Observation:
         project=row.project,
         store=store.path,
         type=text(kind),
-        title=text(title),
-        subtitle=text(subtitle),
-        narrative=text(narrative) or text(older),
-        facts=text_list(facts),
+        title=without_private(text(title)),
+        subtitle=without_private(text(subtitle)),
+        narrative=without_private(text(narrative) or text(older)),
+        facts=tuple(map(without_private, text_list(facts))),
         concepts=concept_list(concepts),
         files_read=text_list(read),
         files_modified=text_list(modified),
@@ -40,12 +41,12 @@ def summary(row: Row, store: StoreRef) -> Summary:
         id=row.id,
         project=row.project,
         store=store.path,
-        request=text(request),
-        investigated=text(investigated),
-        learned=text(learned),
-        completed=text(completed),
-        next_steps=text(next_steps),
-        notes=text(notes),
+        request=without_private(text(request)),
+        investigated=without_private(text(investigated)),
+        learned=without_private(text(learned)),
+        completed=without_private(text(completed)),
+        next_steps=without_private(text(next_steps)),
+        notes=without_private(text(notes)),
         created_at=text(created),
         created_at_epoch=row.epoch,
         memory_session_id=row.session,

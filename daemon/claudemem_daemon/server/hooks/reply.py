@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from claudemem_daemon.context.clock import Clock, local_zone
+from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.hook import HERE
+from claudemem_daemon.local_zone import local_zone
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation, Selection

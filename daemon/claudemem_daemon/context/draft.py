@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from claudemem_daemon.context.entries import Timeline
-from claudemem_daemon.context.style import Style
+from claudemem_daemon.context.formatter import Formatter
 
 Lines = tuple[str, ...]
 
@@ -23,12 +23,12 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """`lean_head` is the least that may stand above rows: it still says what they are. `footer`
-    gets the shown rows' number, tokens to read and tokens of work. `advice` follows the words on
-    what was left out: how to see it."""
+class Draft:
+    """`lean_head` is the least that may be above rows: it still says what they are. `footer` gets
+    the number of shown rows, tokens to read and tokens of work. `advice` follows the words on what
+    was left out: how to see it."""
 
-    style: Style
+    formatter: Formatter
     head: Lines
     lean_head: Lines
     timeline: Timeline
@@ -45,14 +45,13 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How much of a page is shown: the newest `rows` and `sessions`; of the rows that have them,
-    the newest `bodies` and `subtitles`; the sections at a grade of shortness; `lean` is without
-    legend, sections and footer."""
+    """How much of a draft is shown: the newest `rows` and `sessions`; of the rows that have them,
+    the newest `bodies`; the sections at a grade of shortness; `lean` is without legend, sections
+    and footer."""
 
     rows: int
     sessions: int
     bodies: int
-    subtitles: int
     figures: bool = True
     shortness: int = 0
     summary: bool = True

@@ -1,4 +1,4 @@
-"""Where a row was written, said in one word, and not at all when it was here. Pure."""
+"""Where a row was written, in one word, and in none when it was here. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from claudemem_daemon.selection.model import Selection
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class OriginLabels:
     """`own` are the project names of the asking checkout; `removed` those of worktrees that are
     gone; `repository` is P of `P/W`."""
 
@@ -28,18 +28,16 @@ class Places:
         return f"{name}, removed" if project in self.removed else name
 
 
-def places(question: Question, keys: ProjectKeys, selection: Selection) -> Places:
+def origin_labels(question: Question, keys: ProjectKeys, selection: Selection) -> OriginLabels:
     """With projects asked for by name there is no "here", unless there is only one."""
-    return Places(
-        own=_own(question, keys),
+    exact = [key for key in keys.keys if key.match == "exact"]
+    if question.projects:
+        own = [key.key for key in exact] if len(exact) == 1 else []
+    else:
+        here = (key.key for key in exact if key.path is not None and key.path == keys.here)
+        own = [keys.name, *here]
+    return OriginLabels(
+        own=frozenset(own),
         removed=frozenset(one.key for one in selection.projects if one.role == "removed"),
         repository=(keys.keys[0].key if question.projects else keys.name).partition("/")[0],
     )
-
-
-def _own(question: Question, keys: ProjectKeys) -> frozenset[str]:
-    exact = [one for one in keys.keys if one.match == "exact"]
-    if question.projects:
-        return frozenset(one.key for one in exact) if len(exact) == 1 else frozenset()
-    here = (one.key for one in exact if one.path is not None and one.path == keys.here)
-    return frozenset((keys.name, *here))

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from claudemem_daemon.context.entries import Look
-from claudemem_daemon.context.sections import WARNING_CHARS, is_told
+from claudemem_daemon.context.options import RenderOptions
+from claudemem_daemon.context.sections import MAX_WARNING_CHARS, is_shown
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.settings.model import Source
 from claudemem_daemon.warning import AnswerWarning
 
 TYPES: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
 CONCEPTS: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS"
-MOST_IDS: Final = 12
+MAX_IDS: Final = 12
 
 _ID: Final = re.compile(r"[\w.-]{1,40}")
 _WAITING: Final = frozenset({"untrusted", "missing"})
@@ -24,8 +24,8 @@ def state(selection: Selection, warnings: Sequence[AnswerWarning]) -> str:
     """For the title, in our own words."""
     if selection.rows_exist:
         # Session summaries know no types; where there are some, they follow.
-        nothing = "no observation" if selection.summaries else "nothing"
-        return f"memory exists, but {nothing} of it is shown"
+        none = "no observation" if selection.summaries else "nothing"
+        return f"memory exists, but {none} of it is shown"
     broken = any(not one.ok and one.reason not in _WAITING for one in selection.stores)
     if broken or not selection.complete:
         return "memory could not be read"
@@ -34,21 +34,23 @@ def state(selection: Selection, warnings: Sequence[AnswerWarning]) -> str:
     return "no memory yet"
 
 
-def reasons(selection: Selection, warnings: Sequence[AnswerWarning], look: Look) -> Iterator[str]:
+def reasons(
+    selection: Selection, warnings: Sequence[AnswerWarning], options: RenderOptions
+) -> Iterator[str]:
     """Lines below the title: the filter in force and who set it, or what is wrong with a store that
     no warning tells of."""
-    style = look.style
+    formatter = options.formatter
     if selection.rows_exist:
-        yield from _filters(selection, look)
-    told = {one.message for one in warnings if is_told(one)}
+        yield from _filters(selection, options)
+    shown = {one.message for one in warnings if is_shown(one)}
     for report in selection.stores:
-        if report.ok or report.reason in _WAITING or report.error in told:
+        if report.ok or report.reason in _WAITING or report.error in shown:
             continue
-        yield style.warning(style.text(f"{report.path}: {report.error}", WARNING_CHARS))
+        yield formatter.warning(formatter.text(f"{report.path}: {report.error}", MAX_WARNING_CHARS))
 
 
-def _filters(selection: Selection, look: Look) -> Iterator[str]:
-    style, filters, settings = look.style, selection.filters, look.settings
+def _filters(selection: Selection, options: RenderOptions) -> Iterator[str]:
+    formatter, filters, settings = options.formatter, selection.filters, options.settings
     parts: list[str] = []
     if settings.types_restricted:
         parts.append(f"types {_ids(filters.types)} ({_source(filters.sources.get(TYPES), TYPES)})")
@@ -62,17 +64,19 @@ def _filters(selection: Selection, look: Look) -> Iterator[str]:
     rows = "all rows" if whole else "all rows that could be read"
     why = f"the filter excludes {rows}: {'; '.join(parts)}" if parts else "no row was chosen"
     # Its parts are paths and names of settings: safe as a whole, and only then beside a command.
-    counts = style.command("claudemem-daemon explain")
-    yield style.aside(f"{style.text(why[:1].upper() + why[1:])}. Counts at each filter: {counts}")
+    counts = formatter.command("claudemem-daemon explain")
+    yield formatter.aside(
+        f"{formatter.text(why[:1].upper() + why[1:])}. Counts at each filter: {counts}"
+    )
 
 
 def _ids(values: Sequence[str]) -> str:
     """Ids as they are, anything else unsaid: a checkout can set the variable that holds them."""
     if not values:
         return "none"
-    shown = [one if _ID.fullmatch(one) else "(odd)" for one in values[:MOST_IDS]]
-    more = f" and {len(values) - MOST_IDS} more" if len(values) > MOST_IDS else ""
-    return ", ".join(shown) + more
+    ids = [one if _ID.fullmatch(one) else "(odd)" for one in values[:MAX_IDS]]
+    more = f" and {len(values) - MAX_IDS} more" if len(values) > MAX_IDS else ""
+    return ", ".join(ids) + more
 
 
 def _source(source: Source | None, key: str) -> str:

@@ -1,4 +1,4 @@
-"""What a renderer is: one way to say the same things."""
+"""What a formatter is: one way to write the same words, for a model or for a person."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class RowWords:
-    """The words of one timeline line, all made safe; empty ones are not said."""
+    """The words of one timeline line, sanitized; empty ones are left out."""
 
-    number: str
+    ref: str
     time: str
     mark: str
-    place: str
-    """Where it was written, when that is not where we are."""
+    origin: str
+    """Where it was written, when that is not the asking checkout."""
     title: str
     figures: str
 
 
-class Style(Protocol):
-    """`text` makes a stranger's words safe for its medium; all others dress words that are safe."""
+class Formatter(Protocol):
+    """`text` sanitizes a stranger's words for the medium; all others format words that are."""
 
-    def text(self, raw: str, most: int | None = None) -> str: ...
+    same_origin: str
+    """Short for the origin of the row above; empty where it is always written out."""
+
+    def text(self, raw: str, max_chars: int | None = None) -> str: ...
 
     def title(self, words: str) -> str: ...
 
@@ -40,8 +43,6 @@ class Style(Protocol):
 
     def field(self, label: str, words: str) -> str: ...
 
-    def place(self, name: str) -> str:
-        """How a row says where it was written."""
-        ...
+    def origin(self, name: str) -> str: ...
 
     def command(self, words: str) -> str: ...

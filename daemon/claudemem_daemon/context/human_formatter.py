@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from claudemem_daemon.context import safe
-from claudemem_daemon.context.style import RowWords
+from claudemem_daemon.context import sanitize
+from claudemem_daemon.context.formatter import RowWords
 
 
-class HumanStyle:
-    def text(self, raw: str, most: int | None = None) -> str:
-        return safe.one_line(raw, most)
+class HumanFormatter:
+    same_origin = ""
+
+    def text(self, raw: str, max_chars: int | None = None) -> str:
+        return sanitize.one_line(raw, max_chars)
 
     def title(self, words: str) -> str:
         return _coloured("1;36", words)
@@ -23,10 +25,10 @@ class HumanStyle:
         return _coloured("1;34", words)
 
     def row(self, words: RowWords) -> str:
-        number = _coloured("2", f"{words.number:>6}")
-        place = _coloured("35", words.place) if words.place else ""
+        ref = _coloured("2", f"{words.ref:>6}")
+        origin = _coloured("35", words.origin) if words.origin else ""
         figures = _coloured("2", words.figures) if words.figures else ""
-        parts = (number, words.time, words.mark, place, words.title, figures)
+        parts = (ref, f"{words.time:5}", words.mark, origin, words.title, figures)
         return " ".join(part for part in parts if part)
 
     def below(self, words: str) -> str:
@@ -35,7 +37,7 @@ class HumanStyle:
     def field(self, label: str, words: str) -> str:
         return f"  {_coloured('1', label)}: {words}"
 
-    def place(self, name: str) -> str:
+    def origin(self, name: str) -> str:
         return f"[{name}]"
 
     def command(self, words: str) -> str:
