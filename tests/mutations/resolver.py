@@ -155,13 +155,18 @@ def main() -> int:
 
 def survives(mutation: Mutation) -> bool:
     """Whether the oracle passes on the broken copy."""
+    return passes(f"repository/{mutation.file}", mutation.old, mutation.new, "repository")
+
+
+def passes(file: str, old: str, new: str, tests: str) -> bool:
+    """Whether the tests pass on a copy of the package with `new` for `old` in one file."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "claudemem_daemon"
         shutil.copytree(Path(claudemem_daemon.__file__).parent, package)
-        path = package / "repository" / mutation.file
+        path = package / file
         text = path.read_text(encoding="utf-8")
-        assert text.count(mutation.old) == 1, f"{mutation.rule}: {text.count(mutation.old)} places"
-        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        assert text.count(old) == 1, f"{file}: {old!r} stands in {text.count(old)} places"
+        path.write_text(text.replace(old, new), encoding="utf-8")
         done = subprocess.run(
             [
                 sys.executable,
@@ -171,7 +176,7 @@ def survives(mutation: Mutation) -> bool:
                 "-x",
                 "-p",
                 "no:cacheprovider",
-                str(TOP / "tests" / "repository"),
+                str(TOP / "tests" / tests),
             ],
             cwd=TOP,
             env={**os.environ, "PYTHONPATH": folder, "CLAUDEMEM_LAYOUTS": "mutation"},
