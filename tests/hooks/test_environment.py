@@ -1,0 +1,130 @@
+"""The caller's environment belongs to another program: nothing in it stops an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from claudemem_daemon.hookfiles.commands import python_line
+from tests.cases.world import World
+from tests.support.daemon import Daemon, clean_environ, command, run_to_end
+
+COMMANDS = (["context"], ["query"], ["status"], ["config"], ["worktrees"], ["explain"], ["doctor"])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("w")
+    home, root = folder / "home", folder / "root"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        made = World(home, root, daemon)
+        made.repository("app")
+        made.row("app", title="THE ROW")
+        yield made
+
+
+def odd_environments(folder: Path) -> dict[str, dict[str, str]]:
+    """What other programs hand down, by what it is; `folder` holds modules that end Python when
+    they are imported in place of its own."""
+    for name in ("types", "re", "os", "sitecustomize", "usercustomize", "click", "encodings"):
+        (folder / f"{name}.py").write_text("raise SystemExit(3)\n")
+    image = "/tmp/.mount_X/usr/"
+    return {
+        "AppImage": {"PYTHONHOME": image, "PYTHONPATH": f"{image}share/pyshared/:"},
+        "modules": {"PYTHONPATH": str(folder)},
+        "library folder": {"PYTHONPLATLIBDIR": "lib64x"},
+        "values Python refuses": {"PYTHONHASHSEED": "x", "PYTHONUTF8": "x"},
+        "encoding": {"PYTHONIOENCODING": "none-such"},
+        "words": {"PYTHONWARNINGS": "error", "PYTHONVERBOSE": "1", "PYTHONINSPECT": "1"},
+        "locale": {"LC_ALL": "de_DE.ISO-8859-1", "LANG": "C"},
+        "C locale": {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"},
+        "odd names": {
+            "CLAUDE_MEM_\udcff": "x",
+            "CLAUDE_MEM_ü": "x",
+            "CLAUDE_MEM_A: B": "x",
+            "CLAUDE_MEM_A\r\nX": "1",
+        },
+        "40 KB": {f"CLAUDE_MEM_NUMBER_{n}": "ü" * 2000 for n in range(10)},
+    }
+
+
+ODD = (
+    "AppImage", "modules", "library folder", "values Python refuses", "encoding", "words", "locale",
+    "C locale", "odd names", "40 KB",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_the_installed_line_and_every_command_answer(
+    world: World, tmp_path: Path, name: str
+) -> None:
+    odd = odd_environments(tmp_path)[name]
+    link = tmp_path / "bin" / "claudemem-daemon"
+    link.parent.mkdir()
+    link.symlink_to(command()[0])
+    environ = clean_environ(world.home) | odd
+    call = {"session_id": name, "cwd": str(world.root / "app"), "hook_event_name": "SessionStart"}
+    for program in (command()[0], str(link)):
+        done = subprocess.run(
+            ["sh", "-c", python_line("claude-code", program)],
+            input=json.dumps(call | {"session_id": name + program}).encode(),
+            env=environ,
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"THE ROW" in done.stdout
+    for arguments in COMMANDS:
+        where = ["--cwd", str(world.root / "app")] if arguments != ["status"] else []
+        told = run_to_end(environ, *arguments, *where)
+        assert "Traceback" not in told.stderr
+        assert "unexpected" not in told.stderr
+        assert told.returncode == 0 or arguments == ["doctor"], (arguments, told.stderr)
+        if arguments[0] in ("context", "query"):
+            assert "THE ROW" in told.stdout
+
+
+def installation(folder: Path) -> Path:
+    """An environment whose Python can be taken away; its program."""
+    bin_folder = folder / "venv" / "bin"
+    bin_folder.mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text(f"home = {os.path.dirname(sys.executable)}\n")
+    program = bin_folder / "claudemem-daemon"
+    shutil.copy(command()[0], program)
+    return program
+
+
+def test_a_launcher_without_its_python_says_so(tmp_path: Path) -> None:
+    """After an upgrade of Python the link in an environment points nowhere."""
+    program = installation(tmp_path)
+    state = tmp_path / ".claude-mem" / "daemon"
+    state.mkdir(parents=True, mode=0o700)
+    environ = clean_environ(tmp_path)
+    done = subprocess.run(
+        ["sh", "-c", python_line("codex", str(program))],
+        env=environ,
+        input=b"{}",
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+    (line,) = (state / "hook.log").read_text().splitlines()
+    assert line.split("\t")[1:3] == ["codex", "python"]
+    told = subprocess.run([program, "status"], env=environ, capture_output=True, check=False)
+    assert told.returncode == 1
+    assert b"its Python is gone" in told.stderr
+    run_to_end(environ, "hooks", "install", "codex")
+    hooks = tmp_path / ".codex" / "hooks.json"
+    hooks.write_text(hooks.read_text().replace(command()[0], str(program)))
+    doctor = run_to_end(environ, "doctor", "--json")
+    failed = [c for c in json.loads(doctor.stdout)["checks"] if c["status"] == "failed"]
+    assert [c for c in failed if c["name"] == "hooks" and "does not start" in c["message"]]
