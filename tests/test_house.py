@@ -89,10 +89,12 @@ def test_commands_and_diagnostics_do_not_reach_into_the_server() -> None:
     assert reaching <= {"cli/running.py"}
 
 
-def test_the_fast_door_imports_nothing_of_the_package_at_its_top() -> None:
-    assert not {
-        name for name in imports(PACKAGE / "hook.py", top_level=True) if "claudemem" in name
+def test_the_hook_client_imports_only_what_all_share() -> None:
+    reached = imports(PACKAGE / "hook.py", top_level=True)
+    assert {n for n in reached if n.startswith("claudemem") and n.count(".") == 1} == {
+        "claudemem_daemon.local"
     }
+    assert not {name for name in imports(PACKAGE / "local.py") if "claudemem" in name}
 
 
 def test_every_module_can_be_imported_first() -> None:

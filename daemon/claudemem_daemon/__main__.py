@@ -1,19 +1,36 @@
-"""The door: `claudemem-daemon hook` goes straight to the standard library, the rest to click."""
+"""Where the command starts: `hook` on the standard library alone, every other command by click."""
 
 from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+"""As in `typing`, which a hook cannot afford to import."""
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 def main() -> int:
-    """Entry point of the console script; returns the exit code."""
+    """Returns the exit code."""
     if len(sys.argv) > 1 and sys.argv[1] == "hook":
         from claudemem_daemon import hook
 
-        return hook.main(sys.argv[2:])
+        return hook.main(sys.argv[2:], in_process)
     from claudemem_daemon.cli.main import run
 
     return run()
+
+
+def in_process(platform: str, body: bytes, environ: Mapping[str, str], until: float) -> bytes:
+    if sys.flags.no_site:
+        # Started without, for speed; the libraries may be anywhere.
+        import site
+
+        site.main()
+    from claudemem_daemon.server.hooks.fallback import answer_in_process
+
+    return answer_in_process(platform, body, environ, until)
 
 
 if __name__ == "__main__":

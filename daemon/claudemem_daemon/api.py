@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.hook import state_dir
+from claudemem_daemon.local import caller_environment, state_dir
 from claudemem_daemon.pipeline import Pipeline
-from claudemem_daemon.question import Question, Scope, caller_environment
+from claudemem_daemon.question import Question, Scope
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.selection.model import Observation
 from claudemem_daemon.settings.configuration import Configuration

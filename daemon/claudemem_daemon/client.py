@@ -13,7 +13,13 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from claudemem_daemon.errors import DaemonError, InvalidRequest, NotRunning
-from claudemem_daemon.hook import FORWARDED, private_dir, short_dir, socket_path, state_dir
+from claudemem_daemon.local import (
+    environment_headers,
+    private_dir,
+    short_dir,
+    socket_path,
+    state_dir,
+)
 
 Trouble = Literal[
     "not running", "stale socket", "other socket", "not answering", "blocked", "unsafe"
@@ -64,9 +70,8 @@ class Client:
             connection.connect()
             connection.putrequest(method, target)
             connection.putheader("Connection", "close")
-            for name, value in self._environ.items():
-                if name.startswith("CLAUDE_MEM_") or name in FORWARDED:
-                    connection.putheader("Claudemem-Env", f"{name}={quote(os.fsencode(value))}")
+            for line in environment_headers(self._environ):
+                connection.putheader("Claudemem-Env", line)
             if body is not None:
                 connection.putheader("Content-Type", "application/json")
                 connection.putheader("Content-Length", str(len(body)))

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from claudemem_daemon.hook import state_dir
+from claudemem_daemon.local import state_dir
 
 LIST = "folders.json"
 

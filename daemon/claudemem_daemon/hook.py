@@ -1,14 +1,11 @@
-"""The fast door: a hook's standard input to the daemon, the daemon's answer to standard output.
+"""The hook client: a hook's standard input to the daemon, the daemon's answer to standard output.
 
-Nothing of the package and nothing outside the standard library is imported here, and of that only
-modules written in C where there is a choice: `socket`, `json` and `signal` cost more to import than
-the whole question takes. Runs as `claudemem-daemon hook PLATFORM` and as a script of its own
-(`python -I -S hook.py PLATFORM`).
+Nothing outside the standard library and `local.py` is imported here, and of that only modules
+written in C where there is a choice: `socket`, `json` and `signal` cost more to import than the
+whole question takes.
 
 Whatever happens, it exits 0 inside its deadline and prints one JSON object or nothing. Why it
 printed nothing goes to `hook.log` in the state folder, a line each.
-
-`state_dir` and `socket_path` are the one place where these are worked out, for client and daemon.
 """
 
 from __future__ import annotations
@@ -16,17 +13,35 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # the C half of `signal`, unknown to typeshed
 import _socket
 import os
-import sys
 import time
+
+from claudemem_daemon.local import (
+    HERE,
+    MAX_LOG,
+    PLATFORMS,
+    environment_headers,
+    expand,
+    home_dir,
+    open_own,
+    other_owner,
+    peer_uid,
+    private_dir,
+    quote,
+    short_dir,
+    socket_path,
+    state_dir,
+)
 
 TYPE_CHECKING = False
 """As in `typing`, whose import alone costs a third of this program."""
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-PLATFORMS = ("claude-code", "codex", "cursor", "gemini-cli", "copilot-cli", "raw")
+    InProcess = Callable[[str, bytes, Mapping[str, str], float], bytes]
+    """The daemon's own code for one call: platform, standard input, environment, and the moment on
+    the monotonic clock at which it must be done; what to print."""
 
 REASONS = (
     "platform",  # unknown or missing platform name
@@ -41,9 +56,6 @@ REASONS = (
     "internal",
 )
 
-SUN_PATH_MAX = 103
-"""Bytes; macOS has room for 104 with the closing NUL, Linux for 108. One limit for both."""
-
 DEFAULT_TIMEOUT_MS = 1500
 MOST_WAIT_MS = 4500
 """Whatever the setting says: after 5 s, as `hooks install` writes it, an assistant gives up on its
@@ -51,30 +63,12 @@ own and complains. `raw` has no assistant that we know of."""
 MAX_STDIN = 32 << 20
 SMALL_STDIN = 64 << 10
 MAX_ANSWER = 8 << 20
-MAX_LOG = 64 << 10
-MAX_ENVIRONMENT = 24 << 10
 MAX_FIELD = 8 << 10
 """Bytes of one field that still go along with a standard input of more than SMALL_STDIN."""
-
-FORWARDED = (
-    "CLAUDECODE",
-    "CLAUDE_CONFIG_DIR",
-    "CLAUDE_PROJECT_DIR",
-    "CURSOR_PROJECT_DIR",
-    "CURSOR_VERSION",
-    "GEMINI_CWD",
-    "GEMINI_PROJECT_DIR",
-    "COPILOT_CLI",
-    "CODEX_HOME",
-)
-"""Besides `CLAUDE_MEM_*`: what tells who calls and where."""
 
 TIMEOUT = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 DATA_DIR = "CLAUDE_MEM_DATA_DIR"
 PROMPT_CONTEXT = "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT"
-HERE = "PWD"
-"""Sent as if it were a variable: where we run, whatever the variable of that name says."""
-
 HELP = """\
 Usage: claudemem-daemon hook PLATFORM
 
@@ -92,61 +86,8 @@ Options:
 """
 
 
-def home_dir(environ: Mapping[str, str]) -> str:
-    """HOME, or the password database's word for a process without one."""
-    home = environ.get("HOME")
-    if home and home.startswith("/"):
-        return home.rstrip("/") or "/"
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return "/nonexistent"
-
-
-def state_dir(environ: Mapping[str, str]) -> str:
-    """Our own folder: `CLAUDEMEM_DAEMON_HOME`, else `~/.claude-mem/daemon`. Depends on HOME alone,
-    so that a shell, a hook, cron, ssh and the service all agree."""
-    given = environ.get("CLAUDEMEM_DAEMON_HOME")
-    if given:
-        moved = _expand(given, environ)
-        if moved.startswith("/"):
-            return moved.rstrip("/") or "/"
-    return home_dir(environ) + "/.claude-mem/daemon"
-
-
-def socket_path(environ: Mapping[str, str]) -> str:
-    """`CLAUDEMEM_DAEMON_SOCKET`, else `daemon.sock` in the state folder; where that is too long
-    for a socket address, a short path derived from it in a private folder below /tmp."""
-    given = environ.get("CLAUDEMEM_DAEMON_SOCKET")
-    path = _expand(given, environ) if given else ""
-    if not path.startswith("/"):
-        path = state_dir(environ) + "/daemon.sock"
-    if len(os.fsencode(path)) <= SUN_PATH_MAX:
-        return path
-    import hashlib
-
-    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
-    return f"{short_dir()}/{name}.sock"
-
-
-def short_dir() -> str:
-    """Where sockets with too long a name go: ours alone, or refused."""
-    return f"/tmp/claudemem-{os.getuid()}"  # noqa: S108 - checked by `private_dir` before use
-
-
-def private_dir(path: str) -> bool:
-    """A real folder, ours, closed to everybody else."""
-    try:
-        seen = os.lstat(path)
-    except OSError:
-        return False
-    return seen.st_mode & 0o170077 == 0o040000 and seen.st_uid == os.getuid()
-
-
-def main(argv: list[str]) -> int:
-    """Always 0; see the module."""
+def main(argv: list[str], in_process: InProcess) -> int:
+    """Always 0; see the module. `in_process` answers where no daemon can be asked."""
     started = time.monotonic()
     try:
         environ = os.environ
@@ -156,7 +97,7 @@ def main(argv: list[str]) -> int:
         if len(argv) != 1 or argv[0] not in PLATFORMS:
             _refuse_platform(argv, environ)
             return 0
-        _serve(argv[0], environ, started)
+        _serve(argv[0], environ, started, in_process)
     except BaseException as error:  # noqa: BLE001 - a hook never fails
         if not isinstance(error, SystemExit):
             _log(os.environ, argv[0] if argv else "-", "internal", type(error).__name__)
@@ -170,7 +111,9 @@ class _NothingToPrint(Exception):
         self.detail = detail
 
 
-def _serve(platform: str, environ: Mapping[str, str], started: float) -> None:
+def _serve(
+    platform: str, environ: Mapping[str, str], started: float, in_process: InProcess
+) -> None:
     timeout = DEFAULT_TIMEOUT_MS / 1000
 
     def give_up(_number: int, _frame: object) -> None:
@@ -187,18 +130,22 @@ def _serve(platform: str, environ: Mapping[str, str], started: float) -> None:
     until = started + timeout
     _signal.setitimer(_signal.ITIMER_REAL, max(0.001, until - time.monotonic()))
     try:
+        owner = other_owner(state_dir(environ))
+        if owner is not None:
+            _say(f"HOME belongs to user {owner} and this is user {os.geteuid()}: no answer")
+            return
         _need_output()
         body = _read_stdin()
         try:
             _ask(platform, body, environ, until)
             return
         except _NothingToPrint as missing:
-            if missing.reason != "no_daemon":
+            if missing.reason not in ("no_daemon", "denied"):
                 raise
-            _log(environ, platform, "no_daemon", missing.detail)
+            _log(environ, platform, missing.reason, missing.detail)
             if _news_alone(body, environ):
                 return
-            _in_process(platform, body, environ, until)
+            _answer_here(platform, body, environ, until, in_process)
     except _NothingToPrint as missing:
         _log(environ, platform, missing.reason, missing.detail)
 
@@ -263,16 +210,13 @@ def _ask(platform: str, body: bytes, environ: Mapping[str, str], until: float) -
     ]
     here = _here(environ)
     if here:
-        head.append(f"Claudemem-Env: {HERE}={_quote(here)}")
-    size = 0
-    for name, value in environ.items():
-        if (name.startswith("CLAUDE_MEM_") and name.isidentifier()) or name in FORWARDED:
-            line = f"Claudemem-Env: {name}={_quote(value)}"
-            if size + len(line) <= MAX_ENVIRONMENT:
-                size += len(line)
-                head.append(line)
+        head.append(f"Claudemem-Env: {HERE}={quote(here)}")
+    head += [f"Claudemem-Env: {line}" for line in environment_headers(environ)]
     request = "\r\n".join([*head, "", ""]).encode("ascii", "replace") + body
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    except OSError as error:
+        raise _NothingToPrint("denied", f"no Unix socket: {error.strerror}") from None
     try:
         try:
             connection.connect(os.fsencode(path))
@@ -295,19 +239,6 @@ def _ask(platform: str, body: bytes, environ: Mapping[str, str], until: float) -
         raise _NothingToPrint("broken", error.strerror or type(error).__name__) from None
     finally:
         connection.close()
-
-
-def peer_uid(connection: _socket.socket) -> int | None:
-    """Who is at the other end of a Unix socket; None where the system does not tell."""
-    option = getattr(_socket, "SO_PEERCRED", None)
-    if option is not None:
-        return int.from_bytes(
-            connection.getsockopt(_socket.SOL_SOCKET, option, 12)[4:8], sys.byteorder
-        )
-    if sys.platform == "darwin":
-        # struct xucred: version, uid, ...; SOL_LOCAL is 0, LOCAL_PEERCRED is 1.
-        return int.from_bytes(connection.getsockopt(0, 1, 76)[4:8], sys.byteorder)
-    return None
 
 
 def _receive(connection: _socket.socket) -> bytes:
@@ -358,28 +289,21 @@ def _news_alone(body: bytes, environ: Mapping[str, str]) -> bool:
     return PROMPT_CONTEXT.encode() not in _settings(environ)
 
 
-def _in_process(platform: str, body: bytes, environ: Mapping[str, str], until: float) -> None:
+def _answer_here(
+    platform: str, body: bytes, environ: Mapping[str, str], until: float, in_process: InProcess
+) -> None:
     """The daemon's own code, here; in a thread, so that a query that hears no signal cannot hold
     the prompt."""
     import _thread
 
-    if sys.flags.no_site:
-        import site
-
-        site.main()
-        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        if folder not in sys.path:
-            sys.path.append(folder)
     result: list[bytes] = []
     done = _thread.allocate_lock()
     done.acquire()
 
     def work() -> None:
         try:
-            from claudemem_daemon.server.hooks.fallback import answer_in_process
-
             known = {**environ, HERE: _here(environ)}
-            result.append(answer_in_process(platform, body, known, until - 0.05))
+            result.append(in_process(platform, body, known, until - 0.05))
         except BaseException as error:  # noqa: BLE001 - a hook never fails
             _log(environ, platform, "internal", f"in process: {type(error).__name__}")
         finally:
@@ -445,19 +369,6 @@ class _Scanning:
         raise ValueError(name)
 
 
-_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/,:*=@+")
-
-
-def _quote(value: str) -> str:
-    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in os.fsencode(value))
-
-
-def _expand(path: str, environ: Mapping[str, str]) -> str:
-    if path == "~" or path.startswith("~/"):
-        return home_dir(environ) + path[1:]
-    return path
-
-
 def _here(environ: Mapping[str, str]) -> str:
     """The folder we run in, by the name the shell has for it; empty where it is gone."""
     try:
@@ -490,13 +401,13 @@ def _timeout_ms(environ: Mapping[str, str]) -> int:
 def _settings(environ: Mapping[str, str]) -> bytes:
     """The settings.json that counts for this environment, as it is; empty where there is none."""
     usual = home_dir(environ) + "/.claude-mem"
-    given = _expand(environ.get(DATA_DIR) or "", environ)
+    given = expand(environ.get(DATA_DIR) or "", environ)
     if given.startswith("/"):
         return _content(given + "/settings.json")
     data = _content(usual + "/settings.json")
     if DATA_DIR.encode() in data:
         moved = _value(data, DATA_DIR)
-        folder = _expand(moved, environ) if isinstance(moved, str) else ""
+        folder = expand(moved, environ) if isinstance(moved, str) else ""
         if folder.startswith("/") and folder.rstrip("/") != usual:
             return _content(folder + "/settings.json")
     return data
@@ -525,11 +436,12 @@ def _content(path: str) -> bytes:
 def _refuse_platform(argv: list[str], environ: Mapping[str, str]) -> None:
     given = argv[0] if argv else "none"
     _log(environ, "-", "platform", given[:80])
+    _say(f"hook wants one platform of {', '.join(PLATFORMS)}")
+
+
+def _say(message: str) -> None:
     try:
-        os.write(
-            2,
-            f"claudemem-daemon: hook wants one platform of {', '.join(PLATFORMS)}\n".encode(),
-        )
+        os.write(2, f"claudemem-daemon: {message}\n".encode())
     except OSError:
         return
 
@@ -542,8 +454,7 @@ def _log(environ: Mapping[str, str], platform: str, reason: str, detail: str) ->
             return
         clean = "".join(c if c.isprintable() else "?" for c in detail)[:200]
         line = f"{int(time.time())}\t{platform}\t{reason}\t{clean}\n".encode("utf-8", "replace")
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-        file = os.open(folder + "/hook.log", flags | os.O_CLOEXEC, 0o600)
+        file = open_own(folder + "/hook.log", os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             size = os.fstat(file).st_size
             if size + len(line) > MAX_LOG:
@@ -567,7 +478,3 @@ def _made(folder: str) -> bool:
     except OSError:
         return False
     return private_dir(folder)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

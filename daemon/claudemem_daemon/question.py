@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from claudemem_daemon.hook import FORWARDED
-
 Scope = Literal["all", "parent", "self"]
 
 
@@ -44,8 +42,3 @@ class Question:
     transcript_path: str | None = None
     since: Mapping[str, int] | None = None
     until: Mapping[str, int] | None = None
-
-
-def caller_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Of a process that asks, the variables that are sent along: a question's `env`."""
-    return {k: v for k, v in environ.items() if k.startswith("CLAUDE_MEM_") or k in FORWARDED}

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import claudemem_daemon
-from claudemem_daemon import hook
+from claudemem_daemon import hook, local
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.hookfiles.commands import python_line
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
@@ -128,7 +128,12 @@ def test_nothing_outside_the_standard_library_is_imported_on_the_way(tmp_path: P
         )
     code, own, heavy = eval(done.stderr)  # our own repr
     assert code == 0
-    assert own == ["claudemem_daemon", "claudemem_daemon.__main__", "claudemem_daemon.hook"]
+    assert own == [
+        "claudemem_daemon",
+        "claudemem_daemon.__main__",
+        "claudemem_daemon.hook",
+        "claudemem_daemon.local",
+    ]
     assert heavy == []
 
 
@@ -139,7 +144,7 @@ def _parent() -> str:
 def test_it_runs_as_a_script_without_site(tmp_path: Path) -> None:
     with Daemon(tmp_path) as daemon:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", hook.__file__, "gemini-cli"],
+            [sys.executable, "-I", "-S", command()[0], "hook", "gemini-cli"],
             input=CALL,
             env=clean_environ(daemon.home),
             capture_output=True,
@@ -321,7 +326,7 @@ def test_the_log_is_capped_and_keeps_the_newest(tmp_path: Path) -> None:
     lines = [f"{number}\tcodex\tbroken\t{'x' * 80}" for number in range(1000)]
     (folder / "hook.log").write_text("\n".join(lines) + "\n")
     run_hook(tmp_path, CALL, "nobody")
-    assert (folder / "hook.log").stat().st_size <= hook.MAX_LOG
+    assert (folder / "hook.log").stat().st_size <= local.MAX_LOG
     kept = (folder / "hook.log").read_text().splitlines()
     assert kept[-1].split("\t")[2:] == ["platform", "nobody"]
     assert kept[:-1] == lines[1000 - len(kept) + 1 :]
@@ -404,14 +409,14 @@ def test_without_a_daemon_a_prompt_waits_for_no_news(tmp_path: Path, platform: s
     script = (
         f"import sys; sys.path.insert(0, {_parent()!r})\n"
         "from claudemem_daemon import hook\n"
-        f"hook.main([{platform!r}])\n"
+        f"hook.main([{platform!r}], None)\n"
         "sys.stderr.write(' '.join(m for m in sys.modules if m.startswith('claudemem_daemon.')))"
     )
     argv = [sys.executable, "-I", "-S", "-c", script]
     done = subprocess.run(
         argv, input=call, env=clean_environ(tmp_path), capture_output=True, check=False
     )
-    assert (done.stdout, done.stderr) == (b"", b"claudemem_daemon.hook")
+    assert (done.stdout, done.stderr) == (b"", b"claudemem_daemon.local claudemem_daemon.hook")
 
 
 def test_without_a_daemon_a_prompt_gets_all_where_that_is_set(tmp_path: Path) -> None:
@@ -442,7 +447,7 @@ def test_the_script_answers_in_process_too(tmp_path: Path) -> None:
         world.row("app", title="still there")
     call = json.dumps({"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"})
     done = subprocess.run(
-        [sys.executable, "-I", "-S", hook.__file__, "claude-code"],
+        [sys.executable, "-I", "-S", command()[0], "hook", "claude-code"],
         input=call.encode(),
         env=clean_environ(home, CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000"),
         capture_output=True,
@@ -496,9 +501,9 @@ def test_two_long_homes_have_two_short_sockets(tmp_path: Path) -> None:
     homes = [tmp_path / ("é" * 45 + end) for end in ("one", "two")]
     for home in homes:
         home.mkdir()
-    paths = {hook.socket_path(clean_environ(home)) for home in homes}
+    paths = {local.socket_path(clean_environ(home)) for home in homes}
     assert len(paths) == 2
-    assert all(len(os.fsencode(path)) <= hook.SUN_PATH_MAX for path in paths)
+    assert all(len(os.fsencode(path)) <= local.SUN_PATH_MAX for path in paths)
     with Daemon(homes[0]) as one, Daemon(homes[1]) as two:
         assert one.get("/healthz").json()["pid"] == one.pid
         assert two.get("/healthz").json()["pid"] == two.pid
@@ -513,12 +518,12 @@ def test_a_folder_of_somebody_else_is_refused(
     shared.chmod(0o777)
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
-    assert not hook.private_dir(str(shared))
-    assert not hook.private_dir(str(link))
+    assert not local.private_dir(str(shared))
+    assert not local.private_dir(str(link))
     shared.chmod(0o700)
-    assert hook.private_dir(str(shared))
+    assert local.private_dir(str(shared))
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert not hook.private_dir(str(shared))
+    assert not local.private_dir(str(shared))
 
 
 def test_the_deadline_of_the_settings_file_counts(tmp_path: Path) -> None:
@@ -576,7 +581,7 @@ def test_help_is_an_answer(tmp_path: Path, arguments: list[str]) -> None:
     done = run_hook(tmp_path, b"", *arguments)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"Usage: claudemem-daemon hook PLATFORM\n")
-    assert all(name.encode() in done.stdout for name in hook.PLATFORMS)
+    assert all(name.encode() in done.stdout for name in local.PLATFORMS)
     assert not list(tmp_path.iterdir())
 
 
@@ -607,15 +612,17 @@ def test_a_moved_data_dir_is_followed_for_the_deadline(tmp_path: Path) -> None:
 
 def test_places_depend_on_home_alone(tmp_path: Path) -> None:
     home = str(tmp_path)
-    assert hook.state_dir({"HOME": home + "/"}) == f"{home}/.claude-mem/daemon"
-    assert hook.state_dir({"HOME": home, "CLAUDEMEM_DAEMON_HOME": "x"}) == hook.state_dir(
+    assert local.state_dir({"HOME": home + "/"}) == f"{home}/.claude-mem/daemon"
+    assert local.state_dir({"HOME": home, "CLAUDEMEM_DAEMON_HOME": "x"}) == local.state_dir(
         {"HOME": home}
     )
-    assert hook.state_dir({"HOME": home, "CLAUDEMEM_DAEMON_HOME": "~/s/"}) == f"{home}/s"
-    assert hook.socket_path({"HOME": home, "CLAUDEMEM_DAEMON_SOCKET": "/x.sock"}) == "/x.sock"
-    assert hook.socket_path({"HOME": home, "CLAUDEMEM_DAEMON_SOCKET": "x.sock"}) == (
+    assert local.state_dir({"HOME": home, "CLAUDEMEM_DAEMON_HOME": "~/s/"}) == f"{home}/s"
+    assert local.socket_path({"HOME": home, "CLAUDEMEM_DAEMON_SOCKET": "/x.sock"}) == "/x.sock"
+    assert local.socket_path({"HOME": home, "CLAUDEMEM_DAEMON_SOCKET": "x.sock"}) == (
         f"{home}/.claude-mem/daemon/daemon.sock"
     )
-    by_password_file = hook.state_dir({})
-    assert by_password_file == hook.state_dir({"HOME": ""}) == hook.state_dir({"HOME": "relative"})
+    by_password_file = local.state_dir({})
+    assert (
+        by_password_file == local.state_dir({"HOME": ""}) == local.state_dir({"HOME": "relative"})
+    )
     assert by_password_file.startswith("/")

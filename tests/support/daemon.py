@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from claudemem_daemon import hook
+from claudemem_daemon import local
 
 T = TypeVar("T")
 
@@ -134,11 +134,11 @@ class Daemon:
 
     @property
     def socket_path(self) -> str:
-        return hook.socket_path(self.environ)
+        return local.socket_path(self.environ)
 
     @property
     def state_dir(self) -> str:
-        return hook.state_dir(self.environ)
+        return local.state_dir(self.environ)
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -266,7 +266,7 @@ class Daemon:
         with suppress(OSError):
             os.unlink(self.socket_path)
         with suppress(OSError):
-            os.rmdir(hook.short_dir())  # only if this was the last one in it
+            os.rmdir(local.short_dir())  # only if this was the last one in it
         self._errors.close()
 
 

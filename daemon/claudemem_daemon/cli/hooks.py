@@ -9,15 +9,16 @@ from collections.abc import Mapping
 
 import click
 
+from claudemem_daemon.__main__ import in_process
 from claudemem_daemon.cli.options import folder, path_text, plain
 from claudemem_daemon.errors import InvalidRequest, NotFound
-from claudemem_daemon.hook import PLATFORMS as HOOK_PLATFORMS
 from claudemem_daemon.hook import main as hook_main
 from claudemem_daemon.hookfiles.commands import curl_line, launcher, python_line
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import Change, install, uninstall
 from claudemem_daemon.hookfiles.merge import merged
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, ignored, target
+from claudemem_daemon.local import PLATFORMS as HOOK_PLATFORMS
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.settings.sources import read_values
 
@@ -32,7 +33,7 @@ def hook_command(platform: str) -> int:
     Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log in the state
     folder; `status` and `doctor` read it.
     """
-    return hook_main([platform])
+    return hook_main([platform], in_process)
 
 
 @click.group("hooks")

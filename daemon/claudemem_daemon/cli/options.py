@@ -14,7 +14,8 @@ import click
 
 from claudemem_daemon.context.sanitize import one_line
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.question import Question, caller_environment
+from claudemem_daemon.local import caller_environment
+from claudemem_daemon.question import Question
 
 PATIENCE = 1.0
 """Seconds."""

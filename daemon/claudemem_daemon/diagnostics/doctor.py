@@ -21,13 +21,13 @@ from claudemem_daemon.diagnostics.fixes import setting_fix
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.errors import ClaudememError
-from claudemem_daemon.hook import home_dir, private_dir, state_dir
 from claudemem_daemon.hookfiles.codex import ASK
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
+from claudemem_daemon.local import caller_environment, home_dir, private_dir, state_dir
 from claudemem_daemon.pipeline import Pipeline
-from claudemem_daemon.question import Question, caller_environment
+from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.settings.sources import read_values

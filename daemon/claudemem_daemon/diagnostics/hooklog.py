@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claudemem_daemon.hook import MAX_LOG, state_dir
+from claudemem_daemon.local import MAX_LOG, state_dir
 
 
 @dataclass(frozen=True, slots=True)

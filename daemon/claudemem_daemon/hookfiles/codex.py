@@ -9,8 +9,8 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from claudemem_daemon.hook import home_dir
 from claudemem_daemon.hookfiles.commands import is_ours
+from claudemem_daemon.local import home_dir
 
 MAX_BYTES: Final = 4 << 20
 ASK: Final = "start codex once and answer yes when it asks about hooks, or use /hooks there"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from claudemem_daemon import hook
+from claudemem_daemon import local
 
 MARK: Final = "claudemem-daemon"
 """The program's name; the end of every curl line of ours."""
@@ -55,7 +55,7 @@ def python_line(platform: str, program: str) -> str:
 def curl_line(platform: str, environ: Mapping[str, str]) -> str:
     """The same with curl alone. `--max-time` is the deadline, `-f` keeps an error's text to itself,
     `-q` leaves a .curlrc alone that would print more."""
-    path = shlex.quote(hook.socket_path(environ))
+    path = shlex.quote(local.socket_path(environ))
     return (
         f"curl -q -sf --max-time 2 --unix-socket {path} --data-binary @-"
         f" http://localhost/v1/hooks/{platform} 2>/dev/null || true # {MARK}"

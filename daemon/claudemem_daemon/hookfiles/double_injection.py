@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from claudemem_daemon.hook import home_dir
 from claudemem_daemon.hookfiles.codex import has_plugin
+from claudemem_daemon.local import home_dir
 
 ONCE = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",

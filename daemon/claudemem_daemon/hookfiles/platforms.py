@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from claudemem_daemon.hook import home_dir
+from claudemem_daemon.local import home_dir
 
 Shape = Literal["nested", "flat"]
 """nested: an event has groups, each with a list of hooks (Claude Code, Codex, Gemini CLI).

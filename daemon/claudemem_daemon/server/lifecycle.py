@@ -13,7 +13,7 @@ from typing import Final
 
 from claudemem_daemon import __version__
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.hook import short_dir
+from claudemem_daemon.local import short_dir
 from claudemem_daemon.server.state import StartedBy
 
 LAUNCHD_LABEL: Final = "claudemem-daemon"

@@ -11,7 +11,7 @@ from typing import Final
 import uvloop
 
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.hook import socket_path, state_dir
+from claudemem_daemon.local import socket_path, state_dir
 from claudemem_daemon.server.daemon import Daemon
 from claudemem_daemon.server.lifecycle import (
     InstanceLock,

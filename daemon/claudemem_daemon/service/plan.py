@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from claudemem_daemon.hook import home_dir, socket_path
+from claudemem_daemon.local import home_dir, socket_path
 from claudemem_daemon.service import launchd, systemd
 from claudemem_daemon.service.templates import LABEL, SERVICE, SOCKET
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from claudemem_daemon.dependencies import Dependency, all_hold
-from claudemem_daemon.hook import home_dir
+from claudemem_daemon.local import home_dir
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, shown
 from claudemem_daemon.settings.lastgood import LoadedFile, RejectedEdit, SettingsFile

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import NotFound
-from claudemem_daemon.hook import PLATFORMS
+from claudemem_daemon.local import PLATFORMS
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
 from claudemem_daemon.server.hooks.output import no_output

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from claudemem_daemon.hook import HERE
+from claudemem_daemon.local import HERE
 from claudemem_daemon.server.hooks.model import HookCall, Kind
 
 Fields = Mapping[str, Any]

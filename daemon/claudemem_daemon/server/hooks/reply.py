@@ -11,7 +11,7 @@ from typing import Final
 from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.hook import HERE
+from claudemem_daemon.local import HERE
 from claudemem_daemon.local_zone import local_zone
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
