@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon import hook
 from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ, eventually
+from tests.support.daemon import Daemon, clean_environ, command, eventually
 from tests.support.stores import make_store
 
 WRITER = """
@@ -72,7 +71,7 @@ class Session:
             "prompt": f"p{self._prompts}",
         }
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", hook.__file__, "claude-code"],
+            [sys.executable, "-EP", *command(), "hook", "claude-code"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=clean_environ(self.world.home, CLAUDE_MEM_DAEMON_TIMEOUT_MS="60000"),
