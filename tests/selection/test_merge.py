@@ -90,11 +90,11 @@ def test_the_merge_is_what_sorting_and_comparing_everything_gives(
 
 
 @given(lists)
-def test_no_more_is_read_than_the_limit_and_the_duplicates_ask_for(
+def test_little_more_is_read_than_the_limit_and_the_duplicates_ask_for(
     described: list[list[dict[str, Any]]],
 ) -> None:
     rows, duplicates, read = run(described, 2)
-    assert read == len(rows) + duplicates
+    assert len(rows) + duplicates <= read <= len(rows) + 3 * duplicates
 
 
 def test_a_dropped_row_makes_room_for_the_next() -> None:
@@ -133,3 +133,20 @@ def test_when_it_gets_late_the_newest_rows_are_there(rows: int, limit: int, batc
 def test_a_row_that_is_gone_when_it_is_read_is_left_out() -> None:
     flow = [candidate(1, 5, "a")]
     assert merge([("store", flow)], 3, lambda *_: {}, lambda _: True).rows == ()
+
+
+def test_a_long_run_of_dropped_rows_takes_few_reads() -> None:
+    reads: list[int] = []
+    rows = {
+        n: make({"id": n, "epoch": n, "project": "a", "title": "", "origin": None})
+        for n in range(20_000)
+    }
+
+    def reader(_: str, wanted: list[Candidate]) -> dict[int, Row]:
+        reads.append(len(wanted))
+        return {one.id: rows[one.id] for one in wanted}
+
+    flow = sorted((candidate_of(row) for row in rows.values()), reverse=True)
+    merged = merge([("store", flow)], 2, reader, lambda one: one.row.id in (19_999, 0))
+    assert [one.row.id for one in merged.rows] == [19_999, 0]
+    assert len(reads) < 60

@@ -46,7 +46,7 @@ def merge(
 
     Duplicates go before the limit: the same row reached twice, one row of another device in two
     stores, equal content at an equal time. An equal id in two stores alone is no duplicate. `read`
-    gets whole rows; only as many as the limit asks for are read. `keep` may drop a row, too. `late`
+    gets whole rows, few more than the limit asks for. `keep` may drop a row, too. `late`
     is asked between two batches whether there is no time for another.
     """
     flows = [_labelled(origin, candidates) for origin, candidates in lists]
@@ -54,16 +54,22 @@ def merge(
     chosen: list[Chosen[Origin]] = []
     seen = _Seen[Origin]()
     duplicates = 0
+    least = 1
     while len(chosen) < limit:
-        size = min(BATCH, limit - len(chosen))
+        size = min(BATCH, max(limit - len(chosen), least))
+        before = len(chosen)
         batch = list(islice(ordered, size))
         for one in _read(batch, read):
+            if len(chosen) == limit:
+                break
             if seen.again(one):
                 duplicates += 1
             elif keep(one):
                 chosen.append(one)
         if len(batch) < size:
             break
+        # Doubled while nothing is found: a long run of dropped rows takes few reads.
+        least = 2 * size if len(chosen) == before else 1
         if len(chosen) < limit and late():
             return Merged(tuple(chosen), duplicates, cut=True)
     return Merged(tuple(chosen), duplicates)
