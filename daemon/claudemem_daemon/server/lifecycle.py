@@ -95,8 +95,11 @@ class InstanceLock:
         previous, self._fd = self._fd, fd
         if previous >= 0:
             os.close(previous)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {__version__}\n".encode(), 0)
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()} {__version__}\n".encode(), 0)
+        except OSError as error:
+            raise DaemonError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def in_place(self) -> bool:
         """Whether the file at the path is still the one we hold."""
