@@ -79,12 +79,12 @@ def settings_shape(settings: Settings) -> dict[str, Any]:
 
 _SHARED: Final = ("created_at", "created_at_epoch")
 _OBSERVATION: Final = (
-    "id", "ref", "project", "store", "type", "title", "subtitle", "narrative", "facts", "concepts",
+    "ref", "project", "store", "type", "title", "subtitle", "narrative", "facts", "concepts",
     "files_read", "files_modified", *_SHARED, "discovery_tokens", "memory_session_id",
     "platform_source",
 )  # fmt: skip
 _SUMMARY: Final = (
-    "id", "ref", "project", "store", "request", "investigated", "learned", "completed",
+    "ref", "project", "store", "request", "investigated", "learned", "completed",
     "next_steps", "notes", *_SHARED, "memory_session_id", "platform_source",
 )  # fmt: skip
 _PROJECT: Final = ("key", "path", "role", "stores", "observations")
@@ -106,11 +106,11 @@ def of_settings(explained: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def observation_shape(row: Observation) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in _OBSERVATION}
+    return {"id": row.name or row.id, **{name: getattr(row, name) for name in _OBSERVATION}}
 
 
 def summary_shape(row: Summary) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in _SUMMARY}
+    return {"id": row.name or row.id, **{name: getattr(row, name) for name in _SUMMARY}}
 
 
 def project_shape(project: ProjectReport) -> dict[str, Any]:

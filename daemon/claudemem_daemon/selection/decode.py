@@ -32,6 +32,7 @@ def observation(row: Row, store: StoreRef, key: str) -> Observation:
         platform_source=row.platform,
         key=key,
         letter=store.letter,
+        name=row.name,
     )
 
 
@@ -52,4 +53,5 @@ def summary(row: Row, store: StoreRef) -> Summary:
         memory_session_id=row.session,
         platform_source=row.platform,
         letter=store.letter,
+        name=row.name,
     )

@@ -18,7 +18,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.merge import Chosen, merge
-from claudemem_daemon.selection.model import Observation, Summary
+from claudemem_daemon.selection.model import Observation, Summary, row_ref
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.select import key_of
 from claudemem_daemon.selection.sources import Source, Sources, Want
@@ -36,17 +36,23 @@ COMPARING: Final = 0.7
 """The share of the time in which rows are compared; the rest is for reading those that match."""
 ALL: Final = Want(None, None, None, None, None, None)
 
-_REF: Final = re.compile(r"(S?)([a-z]*)([0-9]{1,19})")
+_REF: Final = re.compile(r"(S?)(?:([a-z]*)([0-9]{1,19})|([a-z]+):([0-9A-Za-z-]{1,64}))")
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An id as answers print it: `12`, `b7` of another store, `S3` of a session."""
+    """An id as answers print it: `12`, `b7` of another store, `S3` of a session, `c:1290252e` of a
+    database: then `name` is how its text id begins."""
 
     text: str
     table: Table
     letter: str
     number: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        session = "S" if self.table == "session_summaries" else ""
+        return session + row_ref(self.letter, self.number, self.name)
 
     @property
     def of_session(self) -> bool:
@@ -77,12 +83,11 @@ def parse_ref(text: str) -> Ref | None:
     match = _REF.fullmatch(text.strip())
     if match is None:
         return None
-    session, letter, number = match.groups()
-    if int(number) >= 1 << 63:
+    session, letter, number, of_database, name = match.groups()
+    if int(number or 0) >= 1 << 63:
         return None
-    return Ref(
-        text.strip(), "session_summaries" if session else "observations", letter, int(number)
-    )
+    table: Table = "session_summaries" if session else "observations"
+    return Ref(text.strip(), table, letter or of_database or "", int(number or 0), name or "")
 
 
 def show(
@@ -98,7 +103,13 @@ def show(
         for source in sources.opened:
             for table in ("observations", "session_summaries"):
                 wanted = [r for r in refs if (r.letter, r.table) == (source.ref.letter, table)]
-                for row in _rows(sources, source, table, [one.number for one in wanted], ours):
+                names = [ref.name for ref in wanted if ref.name]
+                numbers = [ref.number for ref in wanted if not ref.name]
+                try:
+                    numbers += source.reader.named(names) if names else ()
+                except StoreError as error:
+                    sources.stopped(source, error)
+                for row in _rows(sources, source, table, numbers, ours):
                     if table == "observations":
                         chosen = Chosen(source, row)
                         shown = decode.observation(row, source.ref, key_of(chosen))
@@ -106,8 +117,7 @@ def show(
                     else:
                         summary = decode.summary(row, source.ref)
                         summaries[summary.ref] = summary
-        names = [f"{'S' if r.table != 'observations' else ''}{r.letter}{r.number}" for r in refs]
-        order = list(dict.fromkeys(names))
+        order = list(dict.fromkeys(map(str, refs)))
         return Shown(
             tuple(observations[one] for one in order if one in observations),
             tuple(summaries[one] for one in order if one in summaries),

@@ -40,12 +40,13 @@ class Observation:
     platform_source: str | None
     key: str
     letter: str = ""
+    name: str = ""
 
     @property
     def ref(self) -> str:
-        """The id by which a person or a model asks for this row again: `12`, or `b7` where it is
-        of another store than the first."""
-        return f"{self.letter}{self.id}"
+        """The id by which a person or a model asks for this row again: `12`; `b7` where it is of
+        another store than the first; `c:1290252e` of a database, whose ids are text."""
+        return row_ref(self.letter, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,20 @@ class Summary:
     memory_session_id: str
     platform_source: str | None
     letter: str = ""
+    name: str = ""
 
     @property
     def ref(self) -> str:
-        """As `Observation.ref`: `S3`, or `Sb3`."""
-        return f"S{self.letter}{self.id}"
+        """As `Observation.ref`: `S3`, `Sb3`, or `Sc:f845c02e`."""
+        return "S" + row_ref(self.letter, self.id, self.name)
+
+
+def row_ref(letter: str, number: int, name: str) -> str:
+    """A text id is printed by its beginning, and without what an id does not have: text of a
+    stranger stands in it."""
+    if not name:
+        return f"{letter}{number}"
+    return f"{letter}:" + "".join(one for one in name[:8] if one.isascii() and one.isalnum())
 
 
 @dataclass(frozen=True, slots=True)

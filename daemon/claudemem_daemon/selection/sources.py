@@ -123,6 +123,8 @@ class Sources:
             self.failures[ref.path] = failure
             return failure
         self.failures.pop(ref.path, None)
+        if reader.trouble is not None:
+            self.failures[ref.path] = reader.trouble
         if error is not None:
             self._note(source, error)
         self.opened.append(source)

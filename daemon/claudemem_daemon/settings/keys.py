@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from claudemem_daemon.database_url import is_database, without_secrets
 from claudemem_daemon.settings.claude_mem_keys import CLAUDE_MEM_ONLY, PREFIX
 
 MAX_OBSERVATIONS: Final = 100_000
@@ -45,7 +46,7 @@ class Key:
 def shown(value: object) -> str:
     """A value in a message: one short line, whatever it holds."""
     try:
-        text = repr(value)
+        text = without_secrets(repr(value))
     except RecursionError:
         return "a deeply nested value"
     return text if len(text) <= 80 else text[:77] + "..."
@@ -199,13 +200,15 @@ def lists_by_name(value: object, _home: str) -> Parsed:
 
 
 def stores(value: object, home: str) -> Parsed:
-    """`lists_by_name` with paths: `~` expanded on both sides, relative ones left out."""
+    """`lists_by_name` with paths and database URLs: `~` expanded on both sides, relative paths
+    left out."""
     taken: dict[str, tuple[str, ...]] = {}
     relative: list[str] = []
     for pattern, entries in lists_by_name(value, home).value.items():
         expanded = [expand(entry, home) for entry in entries]
-        relative += [entry for entry in expanded if not os.path.isabs(entry)]
-        taken[expand(pattern, home)] = tuple(one for one in expanded if os.path.isabs(one))
+        usable = [entry for entry in expanded if os.path.isabs(entry) or is_database(entry)]
+        relative += [entry for entry in expanded if entry not in usable]
+        taken[expand(pattern, home)] = tuple(usable)
     note = f"not absolute, left out: {', '.join(map(shown, relative))}" if relative else None
     return Parsed(taken, note)
 

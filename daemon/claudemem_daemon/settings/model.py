@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from claudemem_daemon.database_url import without_secrets
 from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.question import Scope
 from claudemem_daemon.settings.keys import DATA_DIR, KEYS
@@ -109,6 +110,8 @@ class Settings:
         if key not in KEY_FIELDS:
             return self.own.get(key)
         value = getattr(self, KEY_FIELDS[key])
+        if key == "CLAUDE_MEM_DAEMON_STORES":
+            return {name: tuple(map(without_secrets, places)) for name, places in value.items()}
         return value.id if isinstance(value, Mode) else value
 
 

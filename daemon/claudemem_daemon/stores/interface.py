@@ -50,6 +50,10 @@ class StoreReader(Protocol):
     def version(self) -> StoreVersion:
         """Of the state that is read."""
 
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why this is not the present state but the one that was read last; None where it is."""
+
     def has(self, table: Table) -> bool: ...
 
     def projects(self, table: Table = ..., column: Column = ...) -> tuple[str, ...]:
@@ -85,6 +89,9 @@ class StoreReader(Protocol):
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
         """Those of `ids` that match, in the order of the answer."""
+
+    def named(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Ids of the rows whose text ids begin so; none where ids are numbers."""
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
         """Ids of the observations that hold words beginning so, by the store's own full-text

@@ -6,7 +6,9 @@ import fnmatch
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
+from claudemem_daemon.database_url import is_database, public
 from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys, Repository
@@ -18,6 +20,8 @@ from claudemem_daemon.stores.failures import unreachable
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
 from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning
+
+STORES: Final = "CLAUDE_MEM_DAEMON_STORES"
 
 
 def locate(
@@ -41,7 +45,10 @@ def locate(
     named = _named(search, checkouts, _near(repository, checkouts))
     by_checkout = "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
     for rule, value in _mapped(search, checkouts, settings):
-        search.add(store_file(value), rule, explicit=True, trusted=not by_checkout)
+        if is_database(value):
+            search.add_database(value, rule, settings.sources[STORES].origin)
+        else:
+            search.add(store_file(value), rule, explicit=True, trusted=not by_checkout)
     shared = os.path.join(settings.data_dir, STORE_NAME)
     # Looked at before the checkouts' own, listed after them: a file that is both is the user's.
     if not by_checkout:
@@ -114,6 +121,20 @@ class _Search:
         )
         self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
         self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
+
+    def add_database(self, url: str, rule: str, origin: str) -> None:
+        """Take the database, unless the caller's environment names it: assistants put a checkout's
+        own `env` there, and nobody else's word may open a connection."""
+        path = public(url)
+        if origin == "caller":
+            message = (
+                f"{path} is not asked: a database named in the environment of a hook can be the"
+                f" checkout's word; name it in settings.json, under {STORES}"
+            )
+            self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
+            self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
+        elif all(store.path != path for store in self.stores):
+            self.stores.append(StoreRef(path, rule, url=url))
 
     def lettered(self, shared: str) -> tuple[StoreRef, ...]:
         """The stores, all but the first with a letter. The first is the shared store where it is

@@ -32,6 +32,8 @@ class StoreRef:
     path: str
     rule: str
     letter: str = ""
+    url: str | None = field(default=None, repr=False)
+    """Of a database; then `path` is the URL without secrets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,11 @@ class StorePool:
 
     def _make(self, ref: StoreRef) -> Store:
         """A store of the kind that the reference names."""
+        if ref.url is not None:
+            # psycopg is an extra, and loaded for those who use it alone.
+            from claudemem_daemon.stores.postgres import make_store
+
+            return make_store(ref.path, ref.url, self._numbers)
         return SqliteStore(ref.path, self._numbers, self._recent)
 
     def _sweep(self) -> None:

@@ -39,6 +39,8 @@ WIDE_ROWS: Final = 500
 class SqliteReader:
     """`StoreReader` of a SQLite file."""
 
+    trouble = None
+
     def __init__(
         self,
         connection: Connection,
@@ -158,6 +160,9 @@ class SqliteReader:
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
         """Those of `ids` that match, in the order of the answer."""
         return list(self._plans.among(table, wanted, ids))
+
+    def named(self, names: Sequence[str]) -> tuple[int, ...]:  # noqa: ARG002 - ids are numbers
+        return ()
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
         """Ids by the store's full-text index, the highest first; None without one to be read."""

@@ -61,6 +61,8 @@ class Row:
     origin: tuple[str, str] | None
     """(origin_device_id, origin_local_id) of a row that came from another device."""
     cells: tuple[Cell, ...]
+    name: str = ""
+    """The id as its store has it, where that is text; `id` is then a number that stands for it."""
 
 
 def text(value: Cell) -> str:

@@ -1,0 +1,41 @@
+"""The address of a claude-mem server's database, and its form for people. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+
+_URL: Final = re.compile(r"postgres(?:ql)?://[^\s'\"]*")
+
+
+def is_database(value: str) -> bool:
+    """Whether a store's place is a libpq URL and not a path."""
+    return value.startswith(SCHEMES)
+
+
+def without_secrets(text: str) -> str:
+    """A text in which every database URL is replaced by its form for people."""
+    return _URL.sub(lambda match: public(match[0]), text) if "://" in text else text
+
+
+def public(url: str) -> str:
+    """The URL without what may be secret: user, host, port and database alone. libpq takes a
+    password in the user part and in the query."""
+    try:
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query))
+        host = parts.hostname or query.get("host") or query.get("hostaddr") or ""
+        port = parts.port or query.get("port")
+        user = unquote(parts.username or "") or query.get("user", "")
+        database = parts.path.removeprefix("/") or query.get("dbname", "")
+    except ValueError:
+        return "postgresql://"
+    if ":" in host:
+        host = f"[{host}]"
+    elif host.startswith("/"):
+        host = host.replace("/", "%2F")
+    at = f"{user}@" if user else ""
+    return f"postgresql://{at}{host}{f':{port}' if port else ''}/{database}"

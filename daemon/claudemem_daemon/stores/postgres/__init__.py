@@ -1,0 +1,21 @@
+"""Stores that are the PostgreSQL database of a claude-mem server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.interface import Store
+
+
+def make_store(path: str, url: str, numbers: Iterator[int]) -> Store:
+    """Raises `StoreError` where psycopg is not installed."""
+    try:
+        from claudemem_daemon.stores.postgres.database import DatabaseStore
+    except ImportError:
+        raise StoreError(
+            f"{path}: PostgreSQL needs psycopg: pipx inject claudemem-daemon 'psycopg[binary]'",
+            path=path,
+            reason="unreadable",
+        ) from None
+    return DatabaseStore(path, url, numbers)

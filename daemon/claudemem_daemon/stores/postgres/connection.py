@@ -1,0 +1,180 @@
+"""One read-only session with a claude-mem server's database. No wait outlasts the deadline, also
+where the network swallows packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.abc import PQGen
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+
+T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
+
+CONNECT_SECONDS: Final = 10
+"""For one attempt, which runs in the background; no request waits so long."""
+SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
+BEGIN: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off;"
+    " SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off"
+)
+"""The planner has no statistics of our filters, and would read and sort all rows of a project for
+the newest few. With these it goes down the index where there is one."""
+GRACE_SECONDS: Final = 0.25
+"""How much longer than the server's own `statement_timeout` we wait for its answer."""
+
+
+class Late(psycopg.OperationalError):
+    """The deadline came before the server's answer."""
+
+
+class Server(psycopg.Connection[tuple[Any, ...]]):
+    """psycopg's connection, whose waits end at `deadline`."""
+
+    deadline: Deadline | None = None
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        if self.deadline is not None:
+            left = self.deadline.remaining() + GRACE_SECONDS
+            timeout = left if timeout is None else min(left, timeout)
+        try:
+            return super().wait(gen, interval, timeout)
+        except psycopg.OperationalError:
+            if self.deadline is not None and self.deadline.passed:
+                raise Late from None
+            raise
+
+
+class Session:
+    """An open connection, used by one thread at a time."""
+
+    def __init__(self, url: str, path: str) -> None:
+        """Connect. Raises `StoreError`."""
+        self.path = path
+        """The URL without secrets, for messages."""
+        try:
+            self._server = Server.connect(
+                url,
+                autocommit=True,
+                application_name="claudemem-daemon",
+                connect_timeout=CONNECT_SECONDS,
+                # A peer that is gone without a word is noticed though nobody asks it.
+                keepalives_idle=30,
+                keepalives_interval=10,
+                keepalives_count=3,
+            )
+        except (psycopg.Error, OSError, ValueError) as error:
+            raise translate(error, path) from None
+
+    @property
+    def usable(self) -> bool:
+        return not self._server.closed
+
+    def begin(self, deadline: Deadline) -> str:
+        """Start a transaction that sees one state; what tells that state from every other.
+
+        Raises `StoreError`, as every method does.
+        """
+        self.extend(deadline)
+        milliseconds = max(1, int(deadline.remaining() * 1000))
+        # One message, one round trip. All LOCAL: behind a pooler the next session is another's.
+        cursor = self._run(f"{BEGIN}; SET LOCAL statement_timeout = {milliseconds}; {SNAPSHOT}")
+        while cursor.nextset():
+            pass
+        return str((cursor.fetchone() or ("",))[0])
+
+    def snapshot(self, deadline: Deadline) -> str:
+        """The state that a transaction would see if it began now; one round trip."""
+        self.extend(deadline)
+        return str(self.rows(SNAPSHOT)[0][0])
+
+    def extend(self, deadline: Deadline) -> None:
+        self._server.deadline = deadline
+
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
+        """All rows of a statement, prepared by the server when it comes often."""
+        try:
+            return self._server.execute(statement, _adapted(parameters)).fetchall()
+        except (psycopg.Error, OSError) as error:
+            raise self._broken(error) from None
+
+    def end(self) -> None:
+        """End the transaction; a session that cannot is closed."""
+        if self._server.closed:
+            return
+        try:
+            self._server.execute("ROLLBACK")
+        except (psycopg.Error, OSError):
+            self.close()
+
+    def close(self) -> None:
+        # `close` says good-bye to the server, and does not wait for its answer.
+        self._server.close()
+
+    def _run(self, statement: str) -> psycopg.Cursor[tuple[Any, ...]]:
+        try:
+            return self._server.execute(statement)
+        except (psycopg.Error, OSError) as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: Exception) -> StoreError:
+        if isinstance(error, Late | errors.InterfaceError):
+            # What the server still sends belongs to no question that we will ask.
+            self.close()
+        return translate(error, self.path)
+
+
+def _adapted(parameters: Sequence[object]) -> list[object] | None:
+    """Without parameters a `%` in the text is no placeholder; a list is an array to the server."""
+    return [list(one) if isinstance(one, tuple) else one for one in parameters] or None
+
+
+def translate(error: Exception, place: str) -> StoreError:
+    """What the server's or libpq's complaint means, in one line without a secret."""
+    state = getattr(error, "sqlstate", None)
+    if isinstance(error, Late):
+        return StoreError(
+            f"{place}: the server is away (no answer in time)", path=place, reason="away"
+        )
+    if isinstance(error, errors.QueryCanceled):
+        return StoreError(f"{place}: not read to the end in time", path=place, reason="slow")
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreError(
+            f"{place}: its user may not read it; grant it SELECT on observations and"
+            f" server_sessions",
+            path=place,
+            reason="unreadable",
+        )
+    if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
+        return StoreError(
+            f"{place}: not the database of a claude-mem server ({first_line(error)})",
+            path=place,
+            reason="foreign",
+        )
+    if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification) or (
+        "authentication failed" in str(error) or "no password supplied" in str(error)
+    ):
+        return StoreError(
+            f"{place}: the server refuses the password; put the right one into ~/.pgpass",
+            path=place,
+            reason="unreadable",
+        )
+    if state is None or state[:2] in ("08", "57"):
+        return StoreError(
+            f"{place}: the server is away ({first_line(error)})", path=place, reason="away"
+        )
+    return StoreError(
+        f"{place}: cannot be read ({state}: {first_line(error)})", path=place, reason="unreadable"
+    )
+
+
+def first_line(error: Exception) -> str:
+    """The complaint without libpq's preamble, which repeats host and port."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    line = lines[0] if lines else type(error).__name__
+    return line.rpartition("failed: ")[2].removeprefix("FATAL:").strip()[:160]

@@ -1,0 +1,241 @@
+"""The database of a claude-mem server as a store: a session or two, let go after a while, and what
+to do while the server is away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.interface import StoreUse
+from claudemem_daemon.stores.model import StoreVersion
+from claudemem_daemon.stores.postgres import sql
+from claudemem_daemon.stores.postgres.connection import Session
+from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader
+
+MAX_IDLE: Final = 2
+RETRY_SECONDS: Final = (1.0, 60.0)
+"""The first pause after a failed attempt, and the longest; each is twice the one before."""
+PROBE_SECONDS: Final = 0.25
+"""For the one round trip that tells whether anything was committed."""
+INDEX_SECONDS: Final = 300.0
+"""How long it is taken for granted that the index is there, or is not."""
+
+
+class DatabaseStore:
+    """`Store` of a database. Safe from several threads."""
+
+    def __init__(self, path: str, url: str, numbers: Iterator[int]) -> None:
+        self.path = path
+        self._url = url
+        self._numbers = numbers
+        self._lock = threading.Lock()
+        self._attempted = threading.Condition(self._lock)
+        self._connecting = False
+        self._idle: list[Session] = []
+        self._in_use: set[Session] = set()
+        self._last_used: float | None = None
+        self._error: StoreError | None = None
+        self._away: StoreError | None = None
+        self._away_number = 0
+        self._failures = 0
+        self._retry_at = 0.0
+        self._answers: Answers | None = None
+        self._answers_at = 0.0
+        self._index: tuple[bool, float] | None = None
+        self._read_ms: float | None = None
+        self._closed = False
+
+    @contextmanager
+    def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[DatabaseReader]:  # noqa: ARG002 - nobody waits for a reader here
+        """One state of the database. Where its server is away, what was read last stands in, and
+        the reader has `trouble`; where nothing was read, raises `StoreError`."""
+        started = time.monotonic()
+        try:
+            session = self._session(deadline)
+        except StoreError as error:
+            yield self._stand_in(error)
+            return
+        try:
+            try:
+                answers = self._state(session.begin(deadline))
+                indexed = self._has_index(session)
+            except StoreError as error:
+                if error.reason != "away":
+                    raise
+                yield self._stand_in(error)
+                return
+            self._error = None
+            yield DatabaseReader(answers, self._version(answers.number), session, indexed=indexed)
+        except StoreError as error:
+            raise self.failed(error) from None
+        finally:
+            session.end()
+            self._give_back(session)
+        self._read_ms = (time.monotonic() - started) * 1000
+
+    @property
+    def idle_since(self) -> float | None:
+        """When a session was last used, on the monotonic clock; None where none is open."""
+        with self._lock:
+            if self._in_use:
+                return time.monotonic()
+            return self._last_used if self._idle else None
+
+    def failed(self, error: StoreError) -> StoreError:
+        """Note what ended a reading, for `describe` and for the back-off."""
+        self._error = error
+        if error.reason == "away":
+            with self._lock:
+                self._note_away(error)
+        return error
+
+    def describe(self) -> StoreUse:
+        error = self._error
+        return StoreUse(
+            self.path,
+            error is None,
+            error.message if error is not None else None,
+            error.reason if error is not None else None,
+            None,
+            len(self._idle) + len(self._in_use),
+            self._read_ms,
+        )
+
+    def let_go(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()
+
+    def interrupt(self) -> None:
+        self._closed = True
+        with self._lock:
+            for session in self._in_use:
+                session.extend(Deadline.after(0))
+
+    def _version(self, number: int) -> StoreVersion:
+        return StoreVersion(self.path, (self.path,), number, racy=False, still=self._still)
+
+    def _still(self, number: int) -> bool:
+        """Whether nothing was committed since: one round trip. An answer without the server holds
+        until an attempt to reach it has ended."""
+        with self._lock:
+            away, answers = self._away is not None, self._answers
+            if number != (self._away_number if away else answers.number if answers else 0):
+                return False
+        if away:
+            self._attempt_if_due()
+            return self._away_number == number and self._away is not None
+        deadline = Deadline.after(PROBE_SECONDS)
+        try:
+            session = self._session(deadline)
+        except StoreError:
+            return False
+        try:
+            return answers is not None and session.snapshot(deadline) == answers.snapshot
+        except StoreError as error:
+            self.failed(error)
+            return False
+        finally:
+            self._give_back(session)
+
+    def _stand_in(self, error: StoreError) -> DatabaseReader:
+        """What was read last. Raises `StoreError` where nothing was."""
+        self.failed(error)
+        answers = self._answers
+        if not answers:
+            raise error
+        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(self._answers_at))
+        trouble = StoreError(
+            f"{error.message}; its rows here were read at {at}", path=self.path, reason="away"
+        )
+        return DatabaseReader(answers, self._version(self._away_number), None, trouble)
+
+    def _session(self, deadline: Deadline) -> Session:
+        """An idle session, or one that a thread of its own opens: to connect can take as long as
+        the network likes. Only the first attempt after a good time is waited for."""
+        with self._lock:
+            self._last_used = time.monotonic()
+            while self._idle:
+                session = self._idle.pop()
+                if session.usable:
+                    self._in_use.add(session)
+                    return session
+            away = self._away
+        self._attempt_if_due()
+        if away is not None:
+            raise away
+        with self._lock:
+            while self._connecting and not self._idle and not deadline.passed:
+                self._attempted.wait(deadline.remaining())
+            if self._idle:
+                session = self._idle.pop()
+                self._in_use.add(session)
+                return session
+            known = self._away
+        raise known or self.failed(
+            StoreError(
+                f"{self.path}: the server is away (no answer yet)", path=self.path, reason="away"
+            )
+        )
+
+    def _attempt_if_due(self) -> None:
+        with self._lock:
+            if self._connecting or self._closed or time.monotonic() < self._retry_at:
+                return
+            self._connecting = True
+        threading.Thread(target=self._connect, name="claudemem-postgres", daemon=True).start()
+
+    def _connect(self) -> None:
+        failure: StoreError | None = None
+        try:
+            session = Session(self._url, self.path)
+        except StoreError as error:
+            failure = error
+        with self._lock:
+            self._connecting = False
+            if failure is not None:
+                self._note_away(failure)
+            else:
+                self._away, self._failures, self._retry_at = None, 0, 0.0
+                self._idle.append(session)
+            self._attempted.notify_all()
+        if self._closed:
+            self.let_go()
+
+    def _note_away(self, error: StoreError) -> None:
+        """With the lock: no request waits for this server before an attempt succeeds."""
+        first, longest = RETRY_SECONDS
+        now = time.monotonic()
+        if self._away is None or now >= self._retry_at:
+            self._retry_at = now + min(first * 2**self._failures, longest)
+            self._failures = min(self._failures + 1, 10)
+            self._away_number = next(self._numbers)
+        self._away = error
+
+    def _state(self, snapshot: str) -> Answers:
+        with self._lock:
+            self._answers_at = time.time()
+            if self._answers is None or self._answers.snapshot != snapshot:
+                self._answers = Answers(snapshot, next(self._numbers))
+            return self._answers
+
+    def _has_index(self, session: Session) -> bool:
+        now = time.monotonic()
+        if self._index is None or now - self._index[1] > INDEX_SECONDS:
+            self._index = bool(session.rows(sql.INDEXED.text)[0][0]), now
+        return self._index[0]
+
+    def _give_back(self, session: Session) -> None:
+        with self._lock:
+            self._in_use.discard(session)
+            keep = session.usable and not self._closed and len(self._idle) < MAX_IDLE
+            if keep:
+                self._idle.append(session)
+        if not keep:
+            session.close()

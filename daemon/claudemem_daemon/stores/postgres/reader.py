@@ -1,0 +1,313 @@
+"""One state of one database, asked for rows; or what was read of it last, while it is away."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.counting import RowGroup
+from claudemem_daemon.stores.interface import ExplainedQuery
+from claudemem_daemon.stores.model import Schema, StoreVersion
+from claudemem_daemon.stores.plans import RANK, Candidate, candidate
+from claudemem_daemon.stores.postgres import sql
+from claudemem_daemon.stores.postgres.connection import Session
+from claudemem_daemon.stores.rows import (
+    OBSERVATION_CELLS,
+    SUMMARY_CELLS,
+    Cell,
+    Row,
+    text,
+)
+from claudemem_daemon.stores.sql import Column, Table, Wanted
+
+T = TypeVar("T")
+
+MAX_ANSWERS: Final = 256
+MAX_IDS: Final = 20_000
+PAGE: Final = 100
+SCHEMA: Final = Schema(
+    version=None,
+    observations=frozenset(("id", "project", "created_at_epoch", *OBSERVATION_CELLS)),
+    summaries=frozenset(("id", "project", "created_at_epoch", *SUMMARY_CELLS)),
+    sessions=frozenset(("platform_source", "content_session_id")),
+    session_column="memory_session_id",
+    indexes={},
+)
+"""What a database says is what a SQLite store says, under the same names."""
+
+
+@dataclass(slots=True)
+class Answers:
+    """What one state of a database said, by what was asked: asked for again, it is not read again,
+    and while the server is away it stands in. Safe from several threads.
+
+    ids: the text ids of the rows that were seen, by their numbers.
+    """
+
+    snapshot: str
+    number: int
+    ids: dict[int, str] = field(default_factory=dict)
+    _known: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def get(self, asked: tuple[object, ...], read: Callable[[], T]) -> T:
+        with self._lock:
+            if asked in self._known:
+                self._known.move_to_end(asked)
+                known: T = self._known[asked]
+                return known
+        value = read()
+        with self._lock:
+            self._known[asked] = value
+            while len(self._known) > MAX_ANSWERS:
+                self._known.popitem(last=False)
+        return value
+
+    def number_of(self, identity: str, microseconds: int) -> int:
+        """The number by which a row is known above: rows written later have a greater one."""
+        number = sql.row_number(identity, microseconds)
+        if len(self.ids) >= MAX_IDS:
+            self.ids.clear()
+        self.ids[number] = identity
+        return number
+
+
+class DatabaseReader:
+    """`StoreReader` of a database. Without a session, every method raises `StoreError` for what was
+    not read before."""
+
+    schema = SCHEMA
+
+    def __init__(
+        self,
+        answers: Answers,
+        version: StoreVersion,
+        session: Session | None,
+        trouble: StoreError | None = None,
+        *,
+        indexed: bool = True,
+    ) -> None:
+        self.version = version
+        self.trouble = trouble
+        self._answers = answers
+        self._session = session
+        self._indexed = indexed
+        """Whether the index by project is there."""
+
+    def has(self, table: Table) -> bool:  # noqa: ARG002 - every database has both
+        return True
+
+    def projects(
+        self,
+        table: Table = "observations",  # noqa: ARG002 - observations and summaries share a table
+        column: Column = "project",
+    ) -> tuple[str, ...]:
+        if column != "project":
+            return ()
+        query = sql.NAMES_BY_INDEX if self._indexed else sql.NAMES
+        return tuple(sorted(str(row[0]) for row in self._known(query)))
+
+    def merged(self, table: Table = "observations") -> tuple[str, ...]:  # noqa: ARG002 - none is
+        return ()
+
+    def present(
+        self, table: Table, names: Sequence[str], prefixes: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        wanted, starts = frozenset(names), tuple(prefixes)
+        among = [name for name in self.projects() if name in wanted or name.startswith(starts)]
+        return tuple(str(row[0]) for row in self._known(sql.with_rows(table, among))), ()
+
+    def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
+        return self.projects()
+
+    def highest_id(self) -> int:
+        """A row dated later may be of a transaction that began earlier: while one runs, the last
+        seconds wait for the next question."""
+        ((microseconds, running),) = self._known(sql.NOW)
+        late = sql.LATE_MICROSECONDS if running else 0
+        return sql.row_number("", int(microseconds) - late)
+
+    def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
+        size = max(PAGE, min(limit, 1_000))
+        before: sql.Position | None = None
+        same: list[Candidate] = []
+        while True:
+            query = sql.newest(table, wanted, size, before)
+            page = self._known(query)
+            for identity, microseconds, project in page:
+                row = self._candidate(str(identity), int(microseconds), project)
+                if (wanted.above is not None and row.id <= wanted.above) or (
+                    wanted.upto is not None and row.id > wanted.upto
+                ):
+                    continue
+                # Rows of one millisecond are in order only when all of them are here.
+                if same and same[0].epoch != row.epoch:
+                    yield from sorted(same, key=RANK, reverse=True)
+                    same = []
+                same.append(row)
+            if len(page) < size:
+                yield from sorted(same, key=RANK, reverse=True)
+                return
+            before = int(page[-1][1]), str(page[-1][0])
+
+    def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
+        with closing(self.flow(table, wanted, page)) as flow:
+            while rows := list(islice(flow, page)):
+                yield rows
+
+    def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
+        ids = self._ids([row.id for row in chosen])
+        for start in range(0, len(ids), 500):
+            query = sql.whole(table, ids[start : start + 500])
+            for cells in self._known(query):
+                yield self._row(cells, OBSERVATION_CELLS if table == "observations" else ())
+
+    def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
+        return {row.id: row for row in self.rows(table, chosen)}
+
+    def named(self, names: Sequence[str]) -> tuple[int, ...]:
+        query = sql.by_name(names)
+        found = self._known(query)
+        return tuple(self._answers.number_of(str(row[0]), int(row[1])) for row in found)
+
+    def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
+        known = self._ids(ids)
+        query = sql.matching(table, wanted, known)
+        found = self._known(query)
+        rows = (self._candidate(str(row[0]), int(row[1]), row[2]) for row in found)
+        return sorted(rows, key=RANK, reverse=True)
+
+    def indexed(self, words: Sequence[str]) -> list[int] | None:
+        query = sql.with_words(words)
+        found = self._known(query)
+        return [self._answers.number_of(str(row[0]), int(row[1])) for row in found]
+
+    def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
+        known = self._ids(ids)
+        query = sql.containing(words, known)
+        found = self._known(query)
+        return frozenset(self._answers.number_of(str(row[0]), int(row[1])) for row in found)
+
+    def groups(
+        self, wanted: Wanted, ids: Sequence[int] | None = None, without: Collection[int] = ()
+    ) -> list[RowGroup]:
+        chosen = None if ids is None else self._ids(ids)
+        rows = self._known(sql.groups(wanted, chosen, self._ids(without)))
+        return [
+            RowGroup(
+                str(project), None, text(kind), types, concepts, readable, platform, int(count)
+            )
+            for project, _, kind, types, concepts, readable, platform, count in rows
+        ]
+
+    def lost_concepts(self, wanted: Wanted, without: Collection[int] = ()) -> dict[str, int]:
+        if wanted.concepts is None or not wanted.projects:
+            return {}
+        rows = self._known(sql.lost_concepts(wanted, self._ids(without)))
+        return {text(concept): int(number) for concept, number in rows}
+
+    def all_rows(self) -> int:
+        return int(self._known(sql.ALL_ROWS)[0][0])
+
+    def how_many(self, wanted: Wanted) -> int:
+        return int(self._known(sql.how_many(wanted.projects))[0][0])
+
+    def files_of_session(self, session: str) -> Iterator[Cell]:
+        for row in self._known(sql.files_of_session(session)):
+            yield from row
+
+    def files_outside(
+        self,
+        wanted: Wanted,
+        roots: Sequence[str],  # noqa: ARG002 - those below a root are for the caller to leave out
+    ) -> Iterator[tuple[int, str, Cell, Cell]]:
+        for identity, microseconds, project, read, modified in self._known(
+            sql.files_outside(wanted)
+        ):
+            number = self._answers.number_of(str(identity), int(microseconds))
+            yield number, str(project), read, modified
+
+    def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
+        query = sql.newest("observations", wanted, max(PAGE, min(limit, 1_000)), None)
+        steps = self._rows(sql.Query("EXPLAIN " + query.text, query.parameters))
+        return (
+            ExplainedQuery(
+                "index" if self._indexed else "table",
+                query.text,
+                tuple(
+                    json.dumps(one) if isinstance(one, tuple) else one for one in query.parameters
+                ),
+                tuple(str(row[0]) for row in steps),
+            ),
+        )
+
+    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
+        return self._answers.get(("made", *of), make)
+
+    def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
+        return self._answers.get(("once", *of), read)
+
+    def extend(self, deadline: Deadline) -> None:
+        if self._session is not None:
+            self._session.extend(deadline)
+
+    def drop_pages(self) -> None:
+        """Nothing of the database is in our memory."""
+
+    def confirm(self) -> None:
+        """A transaction sees one state."""
+
+    def _candidate(self, identity: str, microseconds: int, project: str) -> Candidate:
+        number = self._answers.number_of(identity, microseconds)
+        return candidate(number, microseconds // 1000, project)
+
+    def _row(self, cells: tuple[Any, ...], names: Sequence[str]) -> Row:
+        identity, microseconds, project, session, platform, *rest = cells
+        lists = [n for n, name in enumerate(names) if name in sql.LISTS]
+        for number in lists:
+            rest[number] = _as_written(rest[number])
+        return Row(
+            id=self._answers.number_of(str(identity), int(microseconds)),
+            project=text(project),
+            merged=None,
+            epoch=int(microseconds) // 1000,
+            session=text(session),
+            platform=text(platform) if platform is not None else None,
+            origin=None,
+            cells=tuple(rest),
+            name=text(identity),
+        )
+
+    def _ids(self, numbers: Collection[int]) -> tuple[str, ...]:
+        known = self._answers.ids
+        return tuple(known[number] for number in numbers if number in known)
+
+    def _known(self, query: sql.Query) -> list[tuple[Any, ...]]:
+        """What the query says of this state, now or when it was asked before."""
+        return self._answers.get(("rows", query), lambda: self._rows(query))
+
+    def _rows(self, query: sql.Query) -> list[tuple[Any, ...]]:
+        if self._session is None:
+            raise self.trouble or StoreError("closed", path=self.version.path, reason="away")
+        return self._session.rows(query.text, query.parameters)
+
+
+def _as_written(value: str | None) -> str | None:
+    """A list as claude-mem writes it into a SQLite store: the same row of both has equal cells."""
+    if value is None:
+        return None
+    try:
+        return json.dumps(json.loads(value), ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return value

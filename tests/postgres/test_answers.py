@@ -1,0 +1,175 @@
+"""A team's rows beside the local ones: the same keys, the same filters, one list."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.postgres.conftest import Machine, make_machine
+from tests.support.daemon import Daemon, clean_environ, run_to_end
+from tests.support.postgres import Cluster, add_row
+from tests.support.stores import add_observation
+
+Admin = psycopg.Connection[Any]
+
+
+@contextmanager
+def made(folder: str, url: str) -> Iterator[tuple[Machine, Daemon]]:
+    machine = make_machine(Path(folder), url)
+    with Daemon(folder) as daemon:
+        yield machine, daemon
+
+
+def titles(answer: Any) -> list[str]:
+    return [row["title"] for row in answer["observations"]]
+
+
+def test_rows_of_both_kinds_of_store_are_one_list(machine: Machine, admin: Admin) -> None:
+    add_row(admin, "shop", "Older", at="2001-01-01T00:00:00Z")
+    add_row(admin, "shop/shop-cart", "Newer", at="2100-01-01T00:00:00Z")
+    add_row(admin, "shop/gone", "Removed", at="2002-01-01T00:00:00Z")
+    add_row(admin, "other", "Of another repository")
+    add_row(admin, "shop", "Filtered", kind="no-such-type")
+    add_row(admin, None, None, kind="manual")
+    with Daemon(machine.home) as daemon:
+        answer = machine.query(daemon)
+        assert titles(answer) == ["Newer", "Local row", "Removed", "Older"]
+        assert titles(machine.query(daemon, limit=2)) == ["Newer", "Local row"]
+        assert [store["ok"] for store in answer["stores"]] == [True, True]
+        again = machine.query(daemon)
+        assert again == answer
+        add_row(admin, "shop", "Just now", at="2101-01-01T00:00:00Z")
+        assert titles(machine.query(daemon))[0] == "Just now"
+    assert "Newer" in machine.context()
+
+
+def test_ids_are_text_by_which_rows_are_shown(machine: Machine, admin: Admin) -> None:
+    identity = add_row(
+        admin, "shop", "A row in full", at="2100-01-01T00:00:00Z", narrative="All of it.",
+        facts=["one", "two"],
+    )  # fmt: skip
+    summary = add_row(
+        admin, "shop", None, kind="summary", at="2100-01-01T00:00:00Z", request="Fix the cart"
+    )
+    with Daemon(machine.home) as daemon:
+        row = machine.query(daemon)["observations"][0]
+        assert (row["id"], row["ref"]) == (identity, f"b:{identity[:8]}")
+        shown = daemon.get(
+            "/v1/observations",
+            {"ids": f"{row['ref']},Sb:{summary[:8]},b:ffffffff", "cwd": str(machine.shop)},
+        ).json()
+        assert [(one["narrative"], one["facts"]) for one in shown["observations"]] == [
+            ("All of it.", ["one", "two"])
+        ]
+        assert [one["request"] for one in shown["summaries"]] == ["Fix the cart"]
+        assert shown["missing"] == ["b:ffffffff"]
+        found = daemon.get("/v1/search", {"q": "narrative full", "cwd": str(machine.shop)}).json()
+        assert not found["observations"]
+        found = daemon.get("/v1/search", {"q": "row full", "cwd": str(machine.shop)}).json()
+        assert titles(found) == ["A row in full"]
+        why = daemon.post("/v1/explain", {"cwd": str(machine.shop), "observation": row["ref"]})
+        assert why.status == 200, why.text
+        listed = daemon.get("/v1/projects", {"cwd": str(machine.shop)}).json()["projects"]
+        assert ("shop", 1) in [(one["key"], one["rows"]) for one in listed]
+
+
+def test_the_same_row_here_and_on_the_server_is_shown_once(machine: Machine, admin: Admin) -> None:
+    same: dict[str, Any] = {"narrative": "It.", "facts": ["a", "b"], "subtitle": "s"}
+    local = {**same, "title": "Twin", "facts": json.dumps(same["facts"], separators=(",", ":"))}
+    store = machine.home / ".claude-mem" / "claude-mem.db"
+    add_observation(
+        store, project="shop", type="bugfix", created_at_epoch=4_102_444_800_000, **local
+    )
+    add_row(admin, "shop", "Twin", at="2100-01-01T00:00:00Z", **same)
+    with Daemon(machine.home) as daemon:
+        assert titles(machine.query(daemon)).count("Twin") == 1
+
+
+def test_colleagues_news_comes_with_the_next_prompt_and_once(
+    machine: Machine, cluster: Cluster, database: str, admin: Admin
+) -> None:
+    """Two machines, one server, one repository."""
+    with (
+        tempfile.TemporaryDirectory(prefix="cm-") as folder,
+        Daemon(machine.home) as here,
+        made(folder, cluster.url(database)) as (colleague, there),
+    ):
+        for side, daemon in ((machine, here), (colleague, there)):
+            assert "Local row" in side.hook(daemon, "SessionStart", "s")
+        for number in range(3):
+            add_row(admin, "shop/shop-cart", f"News {number}", session="writer")
+            for side, daemon in ((machine, here), (colleague, there)):
+                told = side.hook(daemon, "UserPromptSubmit", "s")
+                assert f"News {number}" in told
+                assert f"News {number - 1}" not in told
+                assert side.hook(daemon, "UserPromptSubmit", "s") == ""
+        own = add_row(admin, "shop", "My own", session="s")
+        assert own
+        assert machine.hook(here, "UserPromptSubmit", "s") == ""
+
+
+def test_many_rows_of_one_transaction_are_told_once_each(machine: Machine, admin: Admin) -> None:
+    with Daemon(machine.home) as daemon:
+        machine.hook(daemon, "SessionStart", "s")
+        with admin.transaction():
+            for number in range(120):
+                add_row(admin, "shop", f"Batch {number:03}")
+        told = ""
+        for _ in range(20):
+            told += machine.hook(daemon, "UserPromptSubmit", "s")
+        for number in range(120):
+            assert told.count(f"Batch {number:03}") == 1, number
+
+
+def test_a_database_of_the_callers_environment_is_not_asked(
+    machine: Machine, cluster: Cluster, database: str, admin: Admin
+) -> None:
+    """A checkout's own settings put it there."""
+    add_row(admin, "shop", "Of the server")
+    (machine.home / ".claude-mem" / "settings.json").unlink()
+    stores = json.dumps({"*": cluster.url(database)})
+    with Daemon(machine.home) as daemon:
+        answer = machine.query(daemon, env={"CLAUDE_MEM_DAEMON_STORES": stores})
+        assert titles(answer) == ["Local row"]
+        assert [one["code"] for one in answer["warnings"]] == ["store_untrusted"]
+
+
+def test_no_password_is_ever_printed(machine: Machine, cluster: Cluster, database: str) -> None:
+    url = f"postgresql://with_password:hunter2@/{database}?host={cluster.socket_folder}&password=hunter3"
+    (machine.home / ".claude-mem" / "settings.json").write_text(
+        json.dumps({"CLAUDE_MEM_DAEMON_STORES": {"*": url}})
+    )
+    with Daemon(machine.home) as daemon:
+        said = json.dumps(machine.query(daemon)) + daemon.get("/v1/status").text
+        said += daemon.post("/v1/explain", {"cwd": str(machine.shop)}).text
+        for arguments in (
+            ["status"],
+            ["doctor"],
+            ["config"],
+            ["explain"],
+            ["context"],
+            ["worktrees"],
+        ):
+            found = run_to_end(clean_environ(machine.home), *arguments)
+            said += found.stdout + found.stderr
+        said += daemon.errors()
+    assert "hunter" not in said
+    assert "Local row" in said
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_the_index_is_used_where_it_is(machine: Machine, admin: Admin, indexed: bool) -> None:
+    if indexed:
+        admin.execute("CREATE INDEX ON observations ((metadata->>'project'), created_at DESC)")
+    add_row(admin, "shop", "Row", at="2100-01-01T00:00:00Z")
+    with Daemon(machine.home) as daemon:
+        assert titles(machine.query(daemon))[0] == "Row"
+        plan = daemon.post("/v1/explain", {"cwd": str(machine.shop)}).text
+        assert ("Index Scan using observations_expr" in plan) == indexed
