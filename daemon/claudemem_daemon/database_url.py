@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 
+CREATE_INDEX: Final = (
+    "CREATE INDEX CONCURRENTLY ON observations ((metadata->>'project'), created_at DESC)"
+)
+"""With it each question reads a few rows of a server's database, without it the table."""
 _URL: Final = re.compile(r"postgres(?:ql)?://[^\s'\"]*")
 
 
 def is_database(value: str) -> bool:
     """Whether a store's place is a libpq URL and not a path."""
     return value.startswith(SCHEMES)
+
+
+def names_database(stores: Mapping[str, Sequence[str]]) -> bool:
+    """Whether CLAUDE_MEM_DAEMON_STORES names a database."""
+    return any(is_database(value) for values in stores.values() for value in values)
 
 
 def without_secrets(text: str) -> str:

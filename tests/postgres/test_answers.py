@@ -173,3 +173,47 @@ def test_the_index_is_used_where_it_is(machine: Machine, admin: Admin, indexed: 
         assert titles(machine.query(daemon))[0] == "Row"
         plan = daemon.post("/v1/explain", {"cwd": str(machine.shop)}).text
         assert ("Index Scan using observations_expr" in plan) == indexed
+
+
+def test_worktrees_of_other_machines_are_elsewhere(machine: Machine, admin: Admin) -> None:
+    add_row(admin, "shop/theirs", "Of a colleague")
+    add_row(admin, "shop/both", "Of both")
+    add_observation(
+        machine.home / ".claude-mem" / "claude-mem.db", project="shop/both", title="Old"
+    )
+    text = machine.context()
+    assert "[theirs, elsewhere] Of a colleague" in text
+    assert "[both, removed]" in text
+
+
+def test_doctor_names_the_missing_index(machine: Machine, admin: Admin) -> None:
+    add_row(admin, "shop", "Row")
+    advice = "CREATE INDEX CONCURRENTLY ON observations ((metadata->>'project'), created_at DESC)"
+    environ = clean_environ(machine.home)
+    assert advice in " ".join(
+        run_to_end(environ, "doctor", "--cwd", str(machine.shop)).stdout.split()
+    )
+    admin.execute(advice)
+    assert "CREATE INDEX" not in run_to_end(environ, "doctor", "--cwd", str(machine.shop)).stdout
+
+
+def test_the_unit_allows_the_network_for_a_database_alone(machine: Machine) -> None:
+    environ = clean_environ(machine.home)
+    shown = run_to_end(environ, "service", "install", "--print")
+    assert "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n" in shown.stdout
+    (machine.home / ".claude-mem" / "settings.json").unlink()
+    shown = run_to_end(environ, "service", "install", "--print")
+    assert "RestrictAddressFamilies=AF_UNIX\n" in shown.stdout
+
+
+def test_the_grants_of_the_docs_are_enough(machine: Machine, admin: Admin) -> None:
+    """The page's own statements, run as they stand."""
+    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
+    statements = page.split("```sql\n")[1].split("```")[0].replace("reader", "reader_of_docs")
+    for statement in filter(None, map(str.strip, statements.split(";"))):
+        admin.execute(statement.encode())
+    add_row(admin, "shop", "Row", at="2100-01-01T00:00:00Z")
+    settings = machine.home / ".claude-mem" / "settings.json"
+    settings.write_text(settings.read_text().replace("postgres@", "reader_of_docs@"))
+    with Daemon(machine.home) as daemon:
+        assert titles(machine.query(daemon))[0] == "Row"

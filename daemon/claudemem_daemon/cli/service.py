@@ -7,9 +7,12 @@ import sys
 
 import click
 
+from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import path_text, plain
+from claudemem_daemon.database_url import names_database
 from claudemem_daemon.errors import ServiceError
 from claudemem_daemon.hookfiles.commands import launcher
+from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import ServicePlan, make_plan
 
@@ -55,4 +58,7 @@ def _plan() -> ServicePlan:
         raise ServiceError(
             f"no service manager known on {sys.platform}: run `claudemem-daemon run`"
         )
-    return make_plan(os.environ, launcher(os.environ, sys.argv[0]))
+    with open_pipeline(os.environ) as pipeline:
+        settings = pipeline.configuration.snapshot(Question(cwd=None))
+    program = launcher(os.environ, sys.argv[0])
+    return make_plan(os.environ, program, network=names_database(settings.stores))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from claudemem_daemon.database_url import is_database
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.model import Selection
@@ -12,10 +13,12 @@ from claudemem_daemon.selection.model import Selection
 @dataclass(frozen=True, slots=True)
 class OriginLabels:
     """`own` are the project names of the asking checkout; `removed` those of worktrees that are
-    gone; `repository` is P of `P/W`."""
+    gone; `elsewhere` those that only a team's database has: folders of other machines, which were
+    not removed; `repository` is P of `P/W`."""
 
     own: frozenset[str]
     removed: frozenset[str]
+    elsewhere: frozenset[str]
     repository: str
 
     def of(self, project: str) -> str:
@@ -25,6 +28,8 @@ class OriginLabels:
             return ""
         head, _, leaf = project.partition("/")
         name = leaf if leaf and head == self.repository else project
+        if project in self.elsewhere:
+            return f"{name}, elsewhere"
         return f"{name}, removed" if project in self.removed else name
 
 
@@ -36,8 +41,13 @@ def origin_labels(question: Question, keys: ProjectKeys, selection: Selection) -
     else:
         here = (key.key for key in exact if key.path is not None and key.path == keys.here)
         own = [keys.name, *here]
+    absent = {one.key: one.stores for one in selection.projects if one.role == "removed"}
+    elsewhere = frozenset(
+        key for key, stores in absent.items() if stores and all(map(is_database, stores))
+    )
     return OriginLabels(
         own=frozenset(own),
-        removed=frozenset(one.key for one in selection.projects if one.role == "removed"),
+        removed=frozenset(absent) - elsewhere,
+        elsewhere=elsewhere,
         repository=(keys.keys[0].key if question.projects else keys.name).partition("/")[0],
     )

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from claudemem_daemon import __version__, lookup
 from claudemem_daemon.client import Client, Unreachable
+from claudemem_daemon.database_url import CREATE_INDEX, is_database, names_database
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.causes import rows_shown
@@ -94,7 +95,7 @@ def examine(
     parts: tuple[Callable[[], Iterator[Check]], ...] = (
         lambda: _folder(environ),
         lambda: _daemon(facts),
-        lambda: _service(environ, program),
+        lambda: _service(environ, program, facts),
         lambda: _settings(facts),
         lambda: _stores(facts),
         lambda: _hooks(environ, facts),
@@ -161,11 +162,16 @@ def _daemon(facts: _Facts) -> Iterator[Check]:
     yield Check("a real question", verdict, f"answered over the socket in {took:.1f} ms", fix)
 
 
-def _service(environ: Mapping[str, str], program: str) -> Iterator[Check]:
-    state = manage.look(make_plan(environ, program), environ)
+def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterator[Check]:
+    network = names_database(facts.settings["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"] or {})
+    plan = make_plan(environ, program, network=network)
+    state = manage.look(plan, environ)
     verdict: Verdict = "ok" if state.state in ("active", "unknown") else "warning"
     fix = "claudemem-daemon service install" if verdict == "warning" else ""
     yield Check("service", verdict, state.sentence, fix)
+    if network and state.state == "active" and any(map(manage.is_local_only, plan.files)):
+        message = "the unit allows no network, and CLAUDE_MEM_DAEMON_STORES names a database"
+        yield Check("service", "warning", message, "claudemem-daemon service install")
 
 
 def _settings(facts: _Facts) -> Iterator[Check]:
@@ -185,6 +191,11 @@ def _stores(facts: _Facts) -> Iterator[Check]:
             yield Check(
                 "store", "ok", f"{one['path']}, schema {one['schema_version'] or 'unknown'}"
             )
+    for query in shape["queries"]:
+        if is_database(query["store"]) and query["plan"] == "table":
+            message = f"{query['store']}: every question reads the whole table"
+            yield Check("store", "warning", message, CREATE_INDEX + " (as its owner)")
+            break
     settled = {one["message"] for one in facts.settings["warnings"]}
     causes = [one for one in shape["causes"] if one["sentence"] not in settled]
     for cause in causes:

@@ -53,6 +53,8 @@ def store_fix(path: str, reason: str | None, *, own: bool) -> str:
         "wal_pending": f"chmod u+w {quoted(os.path.dirname(path))}",
         "io": f"cp {name} to a local disk and name the copy in CLAUDE_MEM_DAEMON_STORES",
         "slow": "export CLAUDE_MEM_DAEMON_TIMEOUT_MS=5000",
+        "away": f"psql {name} -c 'SELECT 1'",
+        "refused": f"psql {name} -c 'TABLE observations LIMIT 1'",
         "unreadable": f"chmod u+r {name}",
     }
     return fixes.get(reason or "", f"ls -l {name}")

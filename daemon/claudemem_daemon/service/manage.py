@@ -33,6 +33,15 @@ class ServiceState:
     files: tuple[str, ...]
 
 
+def is_local_only(path: str) -> bool:
+    """Whether the installed unit allows no network; False where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return systemd.LOCAL_ONLY in file.read()
+    except (OSError, ValueError):
+        return False
+
+
 def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     """Write the files and start the service; an older version is updated in place.
 

@@ -29,13 +29,16 @@ class ServicePlan:
     program: str
 
 
-def make_plan(environ: Mapping[str, str], program: str, system: str = sys.platform) -> ServicePlan:
+def make_plan(
+    environ: Mapping[str, str], program: str, system: str = sys.platform, *, network: bool = False
+) -> ServicePlan:
+    """`network`: whether the settings name a database, which may be on another machine."""
     carried = {name: environ[name] for name in CARRIED if environ.get(name)}
     environment = {"PATH": environ.get("PATH", os.defpath), **carried}
     if system == "darwin":
         return _launchd(environ, program, environment)
     folder = unit_folder(environ)
-    units = systemd.render_units(program, socket_path(environ), environment)
+    units = systemd.render_units(program, socket_path(environ), environment, network=network)
     return ServicePlan(
         "systemd",
         {os.path.join(folder, name): text.encode() for name, text in units.items()},

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from claudemem_daemon.service.templates import SERVICE, SOCKET, template
 
+LOCAL_ONLY: Final = "RestrictAddressFamilies=AF_UNIX\n"
 
-def render_units(program: str, socket_path: str, environment: Mapping[str, str]) -> dict[str, str]:
+
+def render_units(
+    program: str, socket_path: str, environment: Mapping[str, str], *, network: bool = False
+) -> dict[str, str]:
     """Unit name -> text. `program` is the absolute launcher, `socket_path` where hooks look, and
     `environment` what the daemon needs to agree with them (PATH, our own variables)."""
     service = template(SERVICE)
+    if network:
+        service = service.replace(LOCAL_ONLY, LOCAL_ONLY[:-1] + " AF_INET AF_INET6\n")
     service = re.sub(
         r"^ExecStart=.*$", lambda _: f"ExecStart={quote(program)} run", service, flags=re.M
     )

@@ -20,6 +20,8 @@ STORE_REASONS: Final = (
     "wal_pending",  # a WAL that cannot be read without write access to the folder
     "io",
     "slow",  # the deadline passed
+    "away",  # the server of a database does not answer
+    "refused",  # the server of a database does not let us read
     "unreadable",
 )
 

@@ -148,7 +148,7 @@ def translate(error: Exception, place: str) -> StoreError:
             f"{place}: its user may not read it; grant it SELECT on observations and"
             f" server_sessions",
             path=place,
-            reason="unreadable",
+            reason="refused",
         )
     if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
         return StoreError(
@@ -162,7 +162,7 @@ def translate(error: Exception, place: str) -> StoreError:
         return StoreError(
             f"{place}: the server refuses the password; put the right one into ~/.pgpass",
             path=place,
-            reason="unreadable",
+            reason="refused",
         )
     if state is None or state[:2] in ("08", "57"):
         return StoreError(

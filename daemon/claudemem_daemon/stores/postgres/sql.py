@@ -55,9 +55,6 @@ INDEXED: Final = Query(
     " AND pg_get_indexdef(indexrelid, 1, true) LIKE '%metadata ->> ''project''%'),"
     " (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass('observations'))"
 )
-CREATE_INDEX: Final = (
-    "CREATE INDEX CONCURRENTLY ON observations ((metadata->>'project'), created_at DESC)"
-)
 NOW: Final = Query(
     "SELECT (extract(epoch FROM now()) * 1000000)::bigint,"
     " pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot())"
