@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.private import without_private
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation
 
@@ -162,7 +163,7 @@ def _assistant_text(line: bytes) -> str:
     if b'"assistant"' not in line:
         return ""
     try:
-        shape: Any = json.loads(line)
+        shape: Any = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return ""
     if not isinstance(shape, dict) or shape.get("type") != "assistant":
@@ -172,7 +173,7 @@ def _assistant_text(line: bytes) -> str:
         return ""
     content = message.get("content")
     if isinstance(content, str):
-        return without_reminders(content).strip()
+        return _shown(content)
     if not isinstance(content, list):
         return ""
     texts = [
@@ -182,4 +183,8 @@ def _assistant_text(line: bytes) -> str:
         and part.get("type") == "text"
         and isinstance(part.get("text"), str)
     ]
-    return without_reminders("\n".join(texts)).strip()
+    return _shown("\n".join(texts))
+
+
+def _shown(text: str) -> str:
+    return without_private(without_reminders(text)).strip()

@@ -14,6 +14,13 @@ from claudemem_daemon.context.sanitize import clipped, inert, one_line
 MARKDOWN = MarkdownIt("commonmark").enable("table").disable("emphasis")
 """Emphasis changes how words look and opens nothing, so it is not escaped."""
 
+UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b\u180e\u180f\u200b\u200c\u200d\u200e\u202a\u202e\u2060\u2065"
+    "\u2066\u206f\u2800\u3164\ufe00\ufe0e\ufe0f\ufeff\uffa0\ufff0\ufff9\U00016fe4\U0001bca0\U0001d159\U0001d173"
+    "\U000e0000\U000e0001\U000e0020\U000e007f\U000e0080\U000e0100\U000e01ef\U000e01f0\U000e0fff"
+)
+"""Default_Ignorable_Code_Point by its ranges, and what is as unseen."""
+
 MARKS = st.text("#->+=*_~`|[]()<>!&;:.\\/0123456789 \t\n\rabcé漢😀\x1b\x00\u202e\u200b\ud800")
 TEXTS = st.one_of(st.text(), MARKS, st.lists(MARKS).map("\n".join))
 
@@ -47,6 +54,31 @@ def test_one_line_has_nothing_unseen_in_it(raw: str, most: int | None) -> None:
     assert not [sign for sign in line if unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
 
 
+@given(st.text("ab9é漢 #.-", min_size=1), st.text(UNSEEN, min_size=1), st.text("ab9é漢 #.-"))
+@example("a", "\ufe0e\ufe0f" * 40, "b")
+@example("9", "\ufe0f", "")
+def test_no_text_is_hidden_in_what_is_not_seen(before: str, hidden: str, after: str) -> None:
+    """Case hidden-text: a bit for each of two signs that nobody sees spells an instruction."""
+    assert one_line(before + hidden + after) == one_line(before + after)
+
+
+@given(st.lists(st.sampled_from([*"a9#*😀©❤™\u20e3\u0301\u20dd ", *UNSEEN, *"\ue000\U000f0041"])))
+def test_whatever_is_mixed_is_clean_at_once(signs: list[str]) -> None:
+    line = one_line("".join(signs))
+    assert one_line(line) == line
+    for at, sign in enumerate(line):
+        if sign in "\ufe0e\ufe0f":
+            assert line[at - 1] in "😀©❤™" or line[at + 1] == "\u20e3"
+    assert "\ue000" not in line
+
+
+def test_marks_are_not_piled_up() -> None:
+    assert one_line("a" + "\u0301" * 900 + "b") == "a" + "\u0301" * 4 + "b"
+    assert one_line("😀😀😀😀😀😀") == "😀😀😀😀😀😀"
+    hebrew = "בְּרֵאשִׁ֖ית"
+    assert one_line(hebrew) == hebrew
+
+
 @given(TEXTS)
 def test_inert_text_has_no_tag_no_cell_and_no_code_to_open(raw: str) -> None:
     text = inert(raw)
@@ -78,6 +110,10 @@ def test_one_line_of_one_line_is_the_same(raw: str) -> None:
         ("tag\U000e0041\U000e007f", "tag"),
         ("vs\U000e0101\ufe01", "vs"),
         ("heart ❤️", "heart ❤️"),
+        ("keys 1️⃣ #️⃣", "keys 1️⃣ #️⃣"),
+        ("x\ufe0f1\ufe0e", "x1"),
+        ("a\u2800b", "ab"),
+        ("own sign \ue0b0 \U000f0041", "own sign \ufffd \ufffd"),
         ("\x00nul\x00", "nul"),
         ("lone \ud800 half", "lone \ufffd half"),
         (" " * 300, ""),

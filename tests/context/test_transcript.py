@@ -196,3 +196,12 @@ def test_a_long_message_is_shortened_before_rows_go(
     assert "- Assistant: word word" in made.text
     assert "word…" in made.text
     assert "last session shortened" in made.text.splitlines()[-1]
+
+
+def test_a_bad_byte_costs_no_line_and_a_private_span_is_left_out(
+    tmp_path: Path, folder: Path
+) -> None:
+    folder.mkdir(parents=True)
+    line = said("last @ words <private>secret</private>")
+    (folder / "before.jsonl").write_bytes(line.encode().replace(b"@", b"\xff\xed\xa0\x80") + b"\n")
+    assert ask(tmp_path) == "last \ufffd\ufffd\ufffd\ufffd words"

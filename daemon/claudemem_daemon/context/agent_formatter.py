@@ -39,7 +39,9 @@ class AgentFormatter:
         return f"- {label}: {words}"
 
     def origin(self, name: str) -> str:
-        return f"[{name}]"
+        label = f"[{name}]"
+        # A project may be called like our sign; escaped it reads as its name.
+        return f"[\\{name}]" if label == self.same_origin else label
 
     def command(self, words: str) -> str:
         return f"`{words}`"

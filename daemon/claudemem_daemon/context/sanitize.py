@@ -22,11 +22,21 @@ _UNSEEN: Final = re.compile(
     r"[^\w\s!-~]"
 )
 _HIDDEN: Final = re.compile(
-    # Letters and marks by their category, yet unseen: fillers, the grapheme joiner, and selectors
-    # that can spell out a hidden text. (The two selectors that emoji use are no harm.)
-    r"[\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+    # Unseen whatever their category says, so that they could spell out a hidden text: all of
+    # Unicode's Default_Ignorable_Code_Point but the joiner, the variation selectors and what `_UNSEEN`
+    # finds; and a few that it forgot: the blank Braille cell, the null notehead, Khitan's filler.
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    r"\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
-_KEPT_FORMAT: Final = "\ufe0e\ufe0f"
+_MARKS: Final = re.compile(r"[^\w\s!-~]{5,}")
+"""Where combining marks could be piled up: they are no letters to `re`."""
+MAX_MARKS: Final = 4
+"""Combining marks on one letter: no script has more, and a pile hides the lines around it."""
+_SELECTORS: Final = "\ufe0e\ufe0f"
+"""Text or emoji: of the variation selectors, these two have a use beside a sign that is both."""
+_TWO_FACED: Final = "\u203c\u2049\u2139\u3030"
+"""Such signs that are no symbols to Unicode."""
+_KEYCAP: Final = "\u20e3"
 _JOINER: Final = "\u200d"
 _SKIN_TONES: Final = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 _MARKUP: Final = re.compile(
@@ -48,13 +58,15 @@ def one_line(raw: str, max_chars: int | None = None) -> str:
     # A megabyte need not be cleaned to show the first line of it.
     looked_at = len(raw) if max_chars is None else 8 * max_chars + 1024
     text = raw[:looked_at]
+    if not text.isascii():
+        text = _HIDDEN.sub(_selector, text)
     if not text.isprintable():
         # Breaks first: they are not printable either, and are all that most texts have.
         text = " ".join(text.split())
         if not text.isprintable():
             text = _UNSEEN.sub(_visible, _TERMINAL.sub("", text))
     if not text.isascii():
-        text = _HIDDEN.sub("", text)
+        text = _MARKS.sub(_few_marks, text)
     # Of all blanks only the plain one can be left.
     untidy = "  " in text or text.startswith(" ") or text.endswith(" ")
     line = " ".join(text.split()) if untidy else text
@@ -88,20 +100,40 @@ def clipped(line: str, max_chars: int) -> str:
 
 
 def _clings(sign: str) -> bool:
-    return sign != "" and (unicodedata.combining(sign) != 0 or sign in _KEPT_FORMAT)
+    return sign != "" and (unicodedata.category(sign)[0] == "M" or sign in _SELECTORS)
 
 
 def _visible(found: re.Match[str]) -> str:
     sign = found.group()
-    if sign in _KEPT_FORMAT:
-        return sign
     if sign == _JOINER and _joins_emojis(found):
         return sign
     kind = unicodedata.category(sign)
-    if kind == "Cs":
+    # Of private use: whoever shows it shows nothing, or what a font of its own says.
+    if kind in ("Cs", "Co"):
         return "\ufffd"
     # Unassigned ones stay: they are next year's emoji.
     return "" if kind in ("Cc", "Cf") else sign
+
+
+def _selector(found: re.Match[str]) -> str:
+    """A selector beside a sign that has two faces; of everything else that is hidden, nothing."""
+    sign, at = found.group(), found.start()
+    base = found.string[at - 1 : at]
+    if sign not in _SELECTORS or base == "" or _HIDDEN.match(base):
+        return ""
+    two_faced = base in _TWO_FACED or unicodedata.category(base) in ("So", "Sm")
+    keycap = base in "#*0123456789" and found.string[at + 1 : at + 2] == _KEYCAP
+    return sign if (two_faced and not base.isascii()) or keycap else ""
+
+
+def _few_marks(found: re.Match[str]) -> str:
+    signs: list[str] = []
+    marks = 0
+    for sign in found.group():
+        marks = marks + 1 if unicodedata.category(sign) in ("Mn", "Me") else 0
+        if marks <= MAX_MARKS:
+            signs.append(sign)
+    return "".join(signs)
 
 
 def _joins_emojis(found: re.Match[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claudemem_daemon.private import without_private
+from claudemem_daemon.private import list_without_private, without_private
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.rows import Row, concept_list, text, text_list, whole_number
@@ -21,10 +21,10 @@ def observation(row: Row, store: StoreRef, key: str) -> Observation:
         title=without_private(text(title)),
         subtitle=without_private(text(subtitle)),
         narrative=without_private(text(narrative) or text(older)),
-        facts=tuple(map(without_private, text_list(facts))),
-        concepts=concept_list(concepts),
-        files_read=text_list(read),
-        files_modified=text_list(modified),
+        facts=list_without_private(text_list(facts)),
+        concepts=list_without_private(concept_list(concepts)),
+        files_read=list_without_private(text_list(read)),
+        files_modified=list_without_private(text_list(modified)),
         created_at=text(created),
         created_at_epoch=row.epoch,
         discovery_tokens=whole_number(work),
