@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from urllib.parse import quote
 from claudemem_daemon.errors import DaemonError, InvalidRequest, NotRunning
 from claudemem_daemon.local import (
     environment_headers,
+    open_own,
     private_dir,
     short_dir,
     socket_path,
@@ -42,7 +44,7 @@ class Client:
     """One question a connection, inside `timeout` seconds each."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
+        self.environ = environ
         self.path = socket_path(environ)
         given = environ.get("CLAUDE_MEM_DAEMON_TIMEOUT_MS", "").strip()
         asked = int(given[:9]) + 500 if given.isascii() and given.isdigit() else 0
@@ -70,7 +72,7 @@ class Client:
             connection.connect()
             connection.putrequest(method, target)
             connection.putheader("Connection", "close")
-            for line in environment_headers(self._environ):
+            for line in environment_headers(self.environ):
                 connection.putheader("Claudemem-Env", line)
             if body is not None:
                 connection.putheader("Content-Type", "application/json")
@@ -81,7 +83,7 @@ class Client:
             answer = connection.getresponse()
             data = answer.read()
         except TimeoutError:
-            pid = lock_holder(self._environ)
+            pid = lock_holder(self.environ)
             who = f"pid {pid}" if pid is not None else "the daemon"
             raise Unreachable(
                 f"{who} does not answer on {self.path} within {self.timeout:g} s",
@@ -97,7 +99,7 @@ class Client:
         return data
 
     def _unreachable(self, error: Exception) -> Unreachable:
-        pid = lock_holder(self._environ)
+        pid = lock_holder(self.environ)
         if isinstance(error, PermissionError):
             message = f"not allowed to connect to {self.path}: a sandbox, or not our socket"
             return Unreachable(message, trouble="blocked", pid=pid)
@@ -142,12 +144,46 @@ def _refused(status: int, data: bytes) -> DaemonError | InvalidRequest:
     return InvalidRequest(message) if status == 400 else DaemonError(message)
 
 
+def is_daemon(pid: int, client: Client) -> bool:
+    """Whether the daemon has this number among the processes we see. In another PID namespace with
+    the same HOME, as of a container, the number belongs to somebody else, or to nobody."""
+    with suppress(OSError):
+        if os.readlink("/proc/self") == str(os.getpid()):
+            lock = os.stat(_lock_path(client.environ))
+            return any(_is_file(entry.path, lock) for entry in os.scandir(f"/proc/{pid}/fd"))
+    connection = _Connection(client.path, client.timeout)
+    try:
+        connection.connect()
+        return _peer_pid(connection.sock) == pid
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def _peer_pid(connection: socket.socket) -> int:
+    """Who listens at the other end; 0 in another PID namespace, or where no system tells."""
+    if sys.platform == "linux":
+        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    elif sys.platform == "darwin":
+        told = connection.getsockopt(0, 2, 4)  # SOL_LOCAL, LOCAL_PEERPID
+    else:
+        return 0
+    return int.from_bytes(told[:4], sys.byteorder)
+
+
+def _is_file(path: str, seen: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), seen)
+    except OSError:
+        return False
+
+
 def lock_holder(environ: Mapping[str, str]) -> int | None:
     """The pid of the process that holds the daemon's lock, None when nobody does. The lock is
     tried, never kept: whoever starts at this very moment only tries again."""
-    path = os.path.join(state_dir(environ), "daemon.lock")
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = open_own(_lock_path(environ), os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -160,3 +196,7 @@ def lock_holder(environ: Mapping[str, str]) -> int | None:
     finally:
         os.close(handle)
     return None
+
+
+def _lock_path(environ: Mapping[str, str]) -> str:
+    return os.path.join(state_dir(environ), "daemon.lock")

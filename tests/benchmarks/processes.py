@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -42,14 +41,12 @@ def hooks(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
             *curl[:-1], "-H", "Content-Type: application/json", "--data-binary", "@-",
             "http://localhost/v1/hooks/claude-code",
         )  # fmt: skip
-        script = (sys.executable, "-I", "-S", _hook_script(), "claude-code")
         console = (command(), "hook", "claude-code")
         runs: tuple[tuple[str, Sequence[str], str, str], ...] = (
             ("bare", _BARE, start, ""),
             ("curl healthz", curl, start, '"status":"ok"'),
-            ("hook.py, SessionStart", script, start, "additionalContext"),
-            ("hook.py, UserPromptSubmit, no news", script, prompt, ""),
             ("claudemem-daemon hook, SessionStart", console, start, "additionalContext"),
+            ("claudemem-daemon hook, UserPromptSubmit, no news", console, prompt, ""),
             ("curl, SessionStart", post, start, "additionalContext"),
             ("curl, UserPromptSubmit, no news", post, prompt, ""),
         )
@@ -142,14 +139,6 @@ def idle(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
         yield Figure(
             "idle", what, site.rows, float(value), unit=unit, goal="none", met=value == 0, note=note
         )
-
-
-def _hook_script() -> str:
-    """The path of hook.py, found without importing the package's other parts."""
-    spec = importlib.util.find_spec("claudemem_daemon.hook")
-    if spec is None or spec.origin is None:
-        raise SystemExit("claudemem_daemon is not importable: pip install -e . first")
-    return spec.origin
 
 
 def _file(folder: str, body: object) -> str:

@@ -541,7 +541,7 @@ def test_doctor_says_what_the_daemon_holds(world: World) -> None:
     assert "memory here: 3 observations for app\n" in alone
     # What it names to be set is what is missing, once the file can be read.
     world.settings({**once, "CLAUDE_MEM_CONTEXT_SESSION_COUNT": 3})
-    assert 'put "CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0" into' in ours(world, "doctor").stdout
+    assert '"CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0"' in ours(world, "doctor").stdout
 
 
 def test_doctor_names_the_store_to_allow(world: World) -> None:

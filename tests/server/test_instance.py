@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from claudemem_daemon.errors import DaemonError
-from claudemem_daemon.server.lifecycle import private_folder
+from claudemem_daemon.server.lifecycle import InstanceLock, private_folder
 from tests.support.daemon import (
     Daemon,
     clean_environ,
@@ -266,6 +269,96 @@ def test_a_watch_that_ends_is_nothing_to_be_told_of(tmp_path: Path) -> None:
     assert done.stderr == "another\n"
 
 
-def test_a_stop_leaves_only_the_lock_and_the_log(daemon: Daemon) -> None:
+def test_a_stop_leaves_no_socket(daemon: Daemon) -> None:
     assert daemon.stop() == 0
-    assert sorted(os.listdir(daemon.state_dir)) == ["daemon.lock", "daemon.log"]
+    left = ["daemon.lock", "daemon.log", "sessions.json"]
+    assert sorted(os.listdir(daemon.state_dir)) == left
+
+
+PID_NAMESPACE = (
+    "import os, subprocess, sys\n"
+    "wanted = int(sys.argv[1])\n"
+    "with open('/proc/sys/kernel/ns_last_pid', 'w') as file: file.write(str(wanted - 1))\n"
+    "bystander = subprocess.Popen(['sleep', '60'])\n"
+    "done = subprocess.run(sys.argv[2:], capture_output=True, text=True)\n"
+    "print(bystander.pid == wanted, bystander.poll(), done.returncode, done.stderr)\n"
+    "bystander.kill()\n"
+)
+"""As a container with the same HOME, in which the daemon's number is somebody else's."""
+
+
+@pytest.mark.parametrize("state", ["answers", "stopped", "socket gone"])
+@pytest.mark.parametrize("proc", ["--mount-proc", "--kill-child"])
+def test_stop_signals_nobody_in_another_pid_namespace(
+    daemon: Daemon, state: str, proc: str
+) -> None:
+    namespace = ["unshare", "-pf", proc]
+    tried = subprocess.run([*namespace, "true"], capture_output=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip("unshare -p is refused here")
+    environ = dict(daemon.environ)
+    if state == "stopped":
+        daemon.signal(signal.SIGSTOP)
+    elif state == "socket gone":
+        environ["CLAUDEMEM_DAEMON_SOCKET"] = daemon.socket_path + "x"
+    done = subprocess.run(
+        [*namespace, sys.executable, "-c", PID_NAMESPACE, str(daemon.pid), *command(), "stop"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    daemon.signal(signal.SIGCONT)
+    assert done.stdout.startswith("True None 1 claudemem-daemon: "), done.stdout
+    assert "another PID namespace" in done.stdout
+    assert daemon.reachable()
+
+
+@pytest.mark.parametrize("state", ["answers", "stopped", "socket gone"])
+def test_stop_ends_the_daemon_whatever_state_it_is_in(daemon: Daemon, state: str) -> None:
+    environ = dict(daemon.environ)
+    if state == "socket gone":
+        environ["CLAUDEMEM_DAEMON_SOCKET"] = daemon.socket_path + "x"
+    elif state == "stopped":
+        daemon.signal(signal.SIGSTOP)
+        # Heard at once after it goes on.
+        threading.Timer(3, daemon.signal, (signal.SIGCONT,)).start()
+    done = run_to_end(environ, "stop")
+    assert done.stdout == f"stopped (it was pid {daemon.pid})\n", done.stderr
+    assert daemon.process.wait(20) == 0
+
+
+def test_a_lock_that_a_client_tries_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = InstanceLock(str(tmp_path / "daemon.lock"))
+    trying = os.open(lock.path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(trying, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(trying, fcntl.LOCK_UN))
+    lock.acquire()
+    os.close(trying)
+    assert lock.in_place()
+    lock.release()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="mounts a small disk")
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    script = (
+        "mount -t tmpfs -o size=64k none $HOME && mkdir -p $HOME/.claude-mem"
+        ' && { head -c 200k /dev/zero > $HOME/fill 2>/dev/null; exec "$@"; }'
+    )
+    prefix = ["unshare", "-m", "sh", "-c", script, "sh"]
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("unshare -m is refused here")
+    done = subprocess.run(
+        [*prefix, *command(), "run"],
+        env=clean_environ(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert f"{tmp_path}/.claude-mem/daemon" in done.stderr
+    assert "No space left" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -10,7 +9,7 @@ import time
 import click
 
 from claudemem_daemon.cli.options import plain
-from claudemem_daemon.client import Client, Unreachable, lock_holder
+from claudemem_daemon.client import Client, Unreachable, is_daemon, lock_holder
 from claudemem_daemon.errors import DaemonError
 
 STOP_SECONDS = 15.0
@@ -45,12 +44,18 @@ def reload_command() -> None:
 @click.command("stop")
 def stop_command() -> None:
     """Stop the daemon and wait until it is gone. Exits 3 when no daemon runs."""
+    client = Client(os.environ)
     try:
-        pid = int(json.loads(Client(os.environ).get("/healthz"))["pid"])
+        pid = int(client.get_json("/healthz")["pid"])
     except Unreachable as error:
         if not error.pid:
             raise
         pid = error.pid
+    if not is_daemon(pid, client):
+        raise DaemonError(
+            f"the daemon is not pid {pid} here but in another PID namespace, as of a container with"
+            " the same HOME: stop it there"
+        )
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:

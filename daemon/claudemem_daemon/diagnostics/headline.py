@@ -65,8 +65,7 @@ def of_silence(error: Unreachable) -> Headline:
         )
     if error.trouble == "unsafe":
         return Headline("unsafe", error.message, None, 1)
-    stop = f"kill -9 {error.pid}" if error.pid else "claudemem-daemon stop"
-    return Headline("not answering", error.message, stop, 1)
+    return Headline("not answering", error.message, "claudemem-daemon stop", 1)
 
 
 def _restart(shape: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from claudemem_daemon import __version__
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.local import short_dir
+from claudemem_daemon.local import open_own, short_dir
 from claudemem_daemon.server.state import StartedBy
 
 LAUNCHD_LABEL: Final = "claudemem-daemon"
@@ -21,6 +21,10 @@ LAUNCHD_LABEL: Final = "claudemem-daemon"
 
 MOST_FILES: Final = 10_240
 """Descriptors we ask for: macOS takes no more, and the stores of a thousand repositories fit."""
+
+
+LOCK_SECONDS: Final = 0.3
+"""How long a lock is waited for: commands try it for a moment, to see whether a daemon runs."""
 
 
 def started_by(environ: Mapping[str, str]) -> StartedBy:
@@ -116,10 +120,10 @@ class InstanceLock:
             self._fd = -1
 
     def _locked(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        patience = time.monotonic() + LOCK_SECONDS
         while True:
             try:
-                fd = os.open(self.path, flags, 0o600)
+                fd = open_own(self.path, os.O_RDWR | os.O_CREAT)
             except OSError as error:
                 raise DaemonError(f"{self.path} cannot be opened: {error.strerror}") from error
             try:
@@ -130,6 +134,10 @@ class InstanceLock:
                     if (seen.st_dev, seen.st_ino) == (held.st_dev, held.st_ino):
                         return fd
             except BlockingIOError:
+                if time.monotonic() < patience:
+                    os.close(fd)
+                    time.sleep(0.01)
+                    continue
                 pid = _holder(fd)
                 os.close(fd)
                 told = f"pid {pid}" if pid is not None else "its pid is not known yet"

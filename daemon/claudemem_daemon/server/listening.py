@@ -1,4 +1,4 @@
-"""The listening socket: bound by ourselves, or handed over by systemd or launchd."""
+"""The listening socket: bound by ourselves, or handed over by systemd."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from claudemem_daemon.errors import DaemonError
-from claudemem_daemon.server.launchd import launchd_sockets
 
 BACKLOG: Final = 1024
 FIRST_FD: Final = 3
@@ -72,19 +71,16 @@ def inherited(environ: MutableMapping[str, str]) -> Listening | None:
     Raises `DaemonError` for a descriptor that is no listening Unix stream socket.
     """
     given = {name: environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
-    if given["LISTEN_PID"] == str(os.getpid()):
-        if not given["LISTEN_FDS"].isdecimal():
-            raise DaemonError(f"LISTEN_FDS={given['LISTEN_FDS']!r} is no number; mend the unit")
-        descriptors = list(range(FIRST_FD, FIRST_FD + int(given["LISTEN_FDS"])))
-    else:
-        descriptors = launchd_sockets()
-    if not descriptors:
+    if given["LISTEN_PID"] != str(os.getpid()):
         return None
-    if len(descriptors) > 1:
+    if not given["LISTEN_FDS"].isdecimal():
+        raise DaemonError(f"LISTEN_FDS={given['LISTEN_FDS']!r} is no number; mend the unit")
+    count = int(given["LISTEN_FDS"])
+    if count > 1:
         raise DaemonError(
-            f"{len(descriptors)} sockets were handed over and one is wanted; keep one Listen line"
+            f"{count} sockets were handed over and one is wanted; keep one Listen line"
         )
-    return _adopt(descriptors[0])
+    return _adopt(FIRST_FD) if count else None
 
 
 def _adopt(fd: int) -> Listening:

@@ -16,7 +16,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from claudemem_daemon.server.peer import peer_uid, welcome
+from claudemem_daemon.local import peer_uid
+from claudemem_daemon.server.peer import welcome
 
 MOST_HEAD: Final = 32 * 1024
 """Bytes of request line and headers; the hook client sends at most 24 KB of environment."""
