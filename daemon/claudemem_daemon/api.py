@@ -63,22 +63,22 @@ def query_observations(
 
 
 @contextmanager
-def open_pipeline(environ: Mapping[str, str]) -> Iterator[Pipeline]:
-    """A pipeline for one process, with the same parts as the daemon's."""
-    pipeline = build_corridor(environ)
+def open_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Iterator[Pipeline]:
+    """A pipeline for one process, with the same parts as the daemon's; `untouched` is the pool's."""
+    pipeline = build_corridor(environ, untouched=untouched)
     try:
         yield pipeline
     finally:
         pipeline.close()
 
 
-def build_corridor(environ: Mapping[str, str]) -> Pipeline:
+def build_corridor(environ: Mapping[str, str], *, untouched: bool = False) -> Pipeline:
     """Wire the parts; reads nothing yet and creates nothing."""
     return Pipeline(
         Configuration(environ),
         Repositories(environ.get("HOME")),
         Trust(os.path.join(state_dir(environ), "trusted.json")),
-        StorePool(),
+        StorePool(untouched=untouched),
     )
 
 

@@ -25,7 +25,7 @@ from claudemem_daemon.question import Question
 from tests.cases.world import World
 from tests.cli.running import ours
 from tests.support.daemon import Daemon, clean_environ, command, eventually
-from tests.support.stores import add_observation, make_store
+from tests.support.stores import add_observation, make_store, run_sql
 
 ANSI = re.compile("\x1b")
 
@@ -437,15 +437,20 @@ def test_a_full_disk_is_no_bug_of_ours(world: World) -> None:
     assert done.stderr.splitlines()[0] == "claudemem-daemon: No space left on device"
 
 
-def test_status_changes_nothing(world: World) -> None:
-    """But for the side files that SQLite needs to read a store in WAL mode."""
+@pytest.mark.parametrize(("verb", "code"), [("status", 3), ("doctor", 1)])
+def test_status_and_doctor_change_nothing(world: World, verb: str, code: int) -> None:
+    world.row("app", type="bugfx")
 
     def files() -> list[str]:
-        return sorted(str(p) for p in world.home.rglob("*") if not p.match("*.db-*"))
+        return sorted(str(p) for p in world.home.rglob("*"))
 
     assert world.daemon.stop() == 0
+    # Whoever closes a store last takes its side files away.
+    run_sql(world.store, "SELECT 1 FROM observations")
     before = files()
-    assert ours(world, "status").returncode == 3
+    done = ours(world, verb)
+    assert done.returncode == code
+    assert "'bugfx' (1 row): did you mean bugfix?" in done.stdout
     assert files() == before
 
 

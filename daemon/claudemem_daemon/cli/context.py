@@ -101,15 +101,18 @@ def ask(
     return answer_here(question, here)
 
 
-def answer_here(question: Question, here: Callable[[Pipeline, Deadline], T]) -> T:
+def answer_here(
+    question: Question, here: Callable[[Pipeline, Deadline], T], *, untouched: bool = False
+) -> T:
     """An answer made in this process, inside the deadline of the settings."""
-    with open_pipeline(os.environ) as pipeline, waiting("reading"):
+    with open_pipeline(os.environ, untouched=untouched) as pipeline, waiting("reading"):
         seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
         return here(pipeline, Deadline.after(seconds))
 
 
 def explained(question: Question, row: Ref | None = None, *, daemon: bool = True) -> dict[str, Any]:
-    """The answer of `/v1/explain`, also where no daemon listens or none is to be asked."""
+    """The answer of `/v1/explain`, also where no daemon listens. Without `daemon`, for
+    commands that change nothing, none is asked and no store gets side files."""
     body = {**body_of(question), "observation": row.text if row is not None else None}
 
     def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
@@ -119,7 +122,7 @@ def explained(question: Question, row: Ref | None = None, *, daemon: bool = True
         return shape
 
     if not daemon:
-        return answer_here(question, here)
+        return answer_here(question, here, untouched=True)
     return ask(question, lambda client: client.post("/v1/explain", body), here)
 
 

@@ -25,7 +25,7 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
 
     Exits 1 when a check failed. Changes nothing.
     """
-    with open_pipeline(os.environ) as pipeline, waiting("checking"):
+    with open_pipeline(os.environ, untouched=True) as pipeline, waiting("checking"):
         checks = examine(os.environ, folder(cwd), pipeline, launcher(os.environ, sys.argv[0]))
     block = report(checks, os.environ)
     if as_shape:

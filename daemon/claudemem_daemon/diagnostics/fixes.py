@@ -34,11 +34,12 @@ def paste(shape: Mapping[str, Any], key: str, value: object) -> str:
     return f'put "{name}": {json.dumps(value, ensure_ascii=False)} into {file}'
 
 
-def store_fix(path: str, reason: str | None, *, own: bool) -> str:
-    """What makes a store readable again; `own`: it is claude-mem's, in the data dir."""
+def store_fixes(path: str, *, own: bool) -> dict[str, str]:
+    """Reason of STORE_REASONS -> what makes the store readable again; `own`: it is claude-mem's, in
+    the data dir."""
     name = quoted(path)
     aside = f"mv {name} {quoted(path + '.damaged')}"
-    fixes = {
+    return {
         "missing": f"ls {quoted(os.path.dirname(path))}; then name the right path in"
         " CLAUDE_MEM_DAEMON_STORES",
         "busy": f"fuser -v {name} shows who holds it; it is tried again with the next question",
@@ -57,7 +58,10 @@ def store_fix(path: str, reason: str | None, *, own: bool) -> str:
         "refused": f"psql {name} -c 'TABLE observations LIMIT 1'",
         "unreadable": f"chmod u+r {name}",
     }
-    return fixes.get(reason or "", f"ls -l {name}")
+
+
+def store_fix(path: str, reason: str | None, *, own: bool) -> str:
+    return store_fixes(path, own=own).get(reason or "", f"ls -l {quoted(path)}")
 
 
 def setting_fix(warning: Mapping[str, str]) -> str:

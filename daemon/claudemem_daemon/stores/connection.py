@@ -248,6 +248,18 @@ def may_be_immutable(path: str) -> bool:
     return not any(beside) and not os.access(os.path.dirname(path) or ".", os.W_OK)
 
 
+def at_rest(path: str) -> bool:
+    """Whether the file is in WAL mode and nobody has it open: it has no WAL. Opening it the usual
+    way would leave side files there, which a reader may not take away again."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(20)
+    except OSError:
+        return False
+    wal_mode = head.startswith(b"SQLite format 3\0") and head[18:20] == b"\2\2"
+    return wal_mode and not os.path.lexists(path + "-wal")
+
+
 def _uri(path: str, mode: Mode) -> str:
     """The path byte for byte: as a URI it may hold `%`, `?`, `#`, line breaks, and no UTF-8."""
     name = "file://" + quote(os.fsencode(os.path.abspath(path)))

@@ -31,7 +31,9 @@ CLOSING_SECONDS: Final = 2.0
 class StorePool:
     """Every store that was asked lately. Safe from several threads."""
 
-    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(self, idle_seconds: float = IDLE_SECONDS, *, untouched: bool = False) -> None:
+        """untouched: leave no side files beside stores that nobody has open."""
+        self._untouched = untouched
         self._idle_seconds = idle_seconds
         self._stores: OrderedDict[str, Store] = OrderedDict()
         self._lock = threading.Lock()
@@ -109,7 +111,7 @@ class StorePool:
             from claudemem_daemon.stores.postgres import make_store
 
             return make_store(ref.path, ref.url, self._numbers)
-        return SqliteStore(ref.path, self._numbers, self._recent)
+        return SqliteStore(ref.path, self._numbers, self._recent, untouched=self._untouched)
 
     def _sweep(self) -> None:
         """Let go of stores that nobody has asked for a while; ends when none is open."""

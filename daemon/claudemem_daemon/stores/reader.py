@@ -142,7 +142,7 @@ class SqliteReader:
     def confirm(self) -> None:
         """Raises `StoreChanged` where what was read so far may not be of one state."""
         deadline = self._connection.guard.deadline or Deadline.after(1)
-        if self._connection.locked or self._number(deadline)[0] == self.version.number:
+        if self._connection.mode != "nolock" or self._number(deadline)[0] == self.version.number:
             return
         raise StoreChanged(self._connection.path)
 

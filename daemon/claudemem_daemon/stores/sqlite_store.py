@@ -11,9 +11,16 @@ from typing import Final
 import apsw
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import State, file_state
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores.connection import Connection, Mode, check_openable, open_connection
-from claudemem_daemon.stores.failures import translate
+from claudemem_daemon.stores.connection import (
+    Connection,
+    Mode,
+    at_rest,
+    check_openable,
+    open_connection,
+)
+from claudemem_daemon.stores.failures import has_content, translate
 from claudemem_daemon.stores.interface import StoreUse
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreVersion
@@ -34,8 +41,12 @@ LET_GO_AFTER: Final = ("corrupt", "io", "unreadable", "wal_pending", "foreign", 
 class SqliteStore:
     """Safe from several threads; a connection serves one at a time."""
 
-    def __init__(self, path: str, numbers: Iterator[int], recent: RecentRows) -> None:
+    def __init__(
+        self, path: str, numbers: Iterator[int], recent: RecentRows, *, untouched: bool = False
+    ) -> None:
+        """untouched: leave no side files beside a store that nobody has open."""
         self.path = path
+        self._untouched = untouched
         self._states = SqliteStates(path, numbers)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
@@ -80,14 +91,22 @@ class SqliteStore:
         number = self._states.number
         reader = SqliteReader(connection, schema, version, number, self._kept, self._recent)
         healthy = False
+        before = file_state(self.path).state if self._untouched else None
         try:
             yield reader
             healthy = version.number > 0
+            if self._untouched and connection.mode == "immutable":
+                self._check_unchanged(before)
         except (apsw.Error, StoreError):
             reader.confirm()
             raise
         finally:
             self._give_back(connection, healthy=healthy)
+
+    def _check_unchanged(self, before: State | None) -> None:
+        if file_state(self.path).state != before or has_content(self.path + "-wal"):
+            message = f"{self.path}: written to while it was read"
+            raise StoreError(message, path=self.path, reason="busy")
 
     @property
     def idle_since(self) -> float | None:
@@ -136,12 +155,13 @@ class SqliteStore:
         after the state was fixed say that nothing was committed in between."""
         for left in reversed(range(MAX_TRIES)):
             identity = check_openable(self.path)
-            before, racy = self._number(deadline)
-            mode = self._mode(before, locked)
+            resting = self._untouched and at_rest(self.path)
+            before, racy = (0, True) if resting else self._number(deadline)
+            mode = "immutable" if resting else self._mode(before, locked)
             try:
                 connection = self._take(mode, deadline)
             except (apsw.Error, StoreError):
-                if mode == "usual":
+                if mode != "nolock":
                     raise
                 locked = True
                 continue
@@ -165,7 +185,7 @@ class SqliteStore:
                     )
             except (apsw.Error, StoreError):
                 good = False
-                if mode == "usual":
+                if mode != "nolock":
                     raise
                 locked = True
             finally:
