@@ -26,7 +26,7 @@ places = st.tuples(
 
 def cells_of(number: int, title: Any) -> tuple[Any, ...]:
     rest = (title if name == "title" else None for name in OBSERVATION_CELLS)
-    return (number, "app", None, "s", None, None, None, *rest)
+    return (number, "app", None, "s", None, None, None, None, *rest)
 
 
 @pytest.mark.parametrize(

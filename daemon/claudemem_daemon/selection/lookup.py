@@ -21,7 +21,7 @@ from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.model import Observation, Summary, row_ref
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.select import key_of
-from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.selection.sources import Source, Sources, Want, large_cells
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
@@ -96,6 +96,7 @@ def show(
     """The rows of these ids, as far as they are this repository's."""
     observations: dict[str, Observation] = {}
     summaries: dict[str, Summary] = {}
+    rows: list[Chosen[Source]] = []
     with Sources(pool, deadline) as sources:
         if keys.keys:
             sources.open(located, keys, {}, ALL)
@@ -110,8 +111,9 @@ def show(
                 except StoreError as error:
                     sources.stopped(source, error)
                 for row in _rows(sources, source, table, numbers, ours):
+                    chosen = Chosen(source, row)
+                    rows.append(chosen)
                     if table == "observations":
-                        chosen = Chosen(source, row)
                         shown = decode.observation(row, source.ref, key_of(chosen))
                         observations[shown.ref] = shown
                     else:
@@ -122,7 +124,7 @@ def show(
             tuple(observations[one] for one in order if one in observations),
             tuple(summaries[one] for one in order if one in summaries),
             tuple(one for one in order if one not in observations and one not in summaries),
-            sources.warnings(),
+            (*sources.warnings(), *large_cells(rows)),
         )
 
 
@@ -227,6 +229,7 @@ def search_rows(
             ", ".join(sorted(search.how)) or "like",
             (
                 *sources.warnings(),
+                *large_cells(rows.rows),
                 *_cut(rows.cut or sources.unfinished or search.late, search.more),
             ),
         )

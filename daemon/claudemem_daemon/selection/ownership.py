@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import islice
+from typing import Final
 
 from claudemem_daemon.dependencies import FileIdentity, file_identity
 from claudemem_daemon.repository.model import ProjectKeys
@@ -22,6 +24,9 @@ from claudemem_daemon.warning import AnswerWarning
 
 _FILES = slice(7, 9)
 """Of the cells of an observation, and of a summary: the lists of files."""
+
+MAX_PATHS: Final = 500
+"""Paths of one row that are looked for in the file system; no honest row names more elsewhere."""
 
 
 def may_be_absolute(cell: Cell) -> bool:
@@ -63,7 +68,7 @@ class Ownership:
         asked_for = {os.path.realpath(folder) for folder in self._shared_folders}
         same_name = f"/{os.path.basename(self._shared_folders[0])}/"
         elsewhere = False
-        for path in self._paths_of(row, reader):
+        for path in islice(self._paths_of(row, reader), MAX_PATHS):
             around = self._paths.around(path)
             if around and around[0].folder in asked_for:
                 return False
@@ -142,7 +147,7 @@ class Ownership:
             elsewhere.append(path)
         names = frozenset(name for name in (project, *project.split("/")) if name)
         other: str | None = None
-        for path in elsewhere:
+        for path in elsewhere[:MAX_PATHS]:
             for checkout in self._around(path, names):
                 if checkout.repository in self._ours:
                     return None

@@ -18,7 +18,7 @@ from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.selection.sources import Source, Sources, Want, large_cells
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.model import Located
@@ -64,6 +64,7 @@ def select(
             *sources.warnings(),
             *_without_columns(sources, make_want(question, settings)),
             *read.ours.warnings(),
+            *large_cells((*rows.rows, *read.summaries.rows)),
             *_cut_off(sources, rows, settings),
         ),
         versions=sources.versions(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +17,7 @@ from claudemem_daemon.selection.flow import Flow
 from claudemem_daemon.selection.key_matching import match_keys
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
+from claudemem_daemon.stores.bounds import LISTS, most_bytes
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
@@ -230,6 +232,21 @@ class Sources:
 
 def _match_both(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:
     return match_keys(reader, "observations", keys), match_keys(reader, "session_summaries", keys)
+
+
+def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
+    """What of the rows is cut or left out, by store and column."""
+    found = Counter((one.origin.ref.path, name) for one in rows for name, _ in one.row.large)
+    return tuple(
+        AnswerWarning(
+            "cell_too_large",
+            f"{path}: {column} of {count} {'row' if count == 1 else 'rows'} larger than"
+            f" {most_bytes(column) // 1024} KiB: {'left out' if column in LISTS else 'cut'}",
+            path=path,
+            key=column,
+        )
+        for (path, column), count in found.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

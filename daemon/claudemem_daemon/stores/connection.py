@@ -37,7 +37,8 @@ _ALWAYS: Final = (
 _SCHEMA_SIZE: Final = (
     "SELECT count(*), total(rootpage), total(length(sql)), total(length(name)) FROM sqlite_schema"
 )
-MAX_CELL_BYTES: Final = 256 * 1024 * 1024
+MAX_VALUE: Final = 64 * 1024 * 1024
+"""Bytes; what `bounds` does not keep out ends the statement."""
 
 
 def use_no_lookaside() -> None:
@@ -103,7 +104,7 @@ class Connection:
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
-        db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
+        db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE)
         db.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
         db.set_progress_handler(self.guard, STEPS)
 

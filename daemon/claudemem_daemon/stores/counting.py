@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import (
@@ -62,18 +63,22 @@ def groups(
         chosen += f" AND id NOT IN {LIST}"
         parameters.append(as_list(sorted(without)))
     concepts = "concepts" if "concepts" in has else "NULL"
-    merged = "merged_into_project" if "merged_into_project" in has else "NULL"
+    kinds = bounded("type", MAX_NAME) if "type" in has else "NULL"
+    merged = bounded("merged_into_project", MAX_NAME) if "merged_into_project" in has else "NULL"
     return Statement(
-        f"SELECT project, {merged}, {'type' if 'type' in has else 'NULL'}, {kind.text},"
-        f" {concept.text}, {readable(concepts)}, {platform.text}, count(*)"
-        f" FROM observations NOT INDEXED WHERE {chosen} GROUP BY 1, 2, 3, 4, 5, 6, 7",
+        # Without its LIMIT the sorter would hold whole columns instead of what is made of them.
+        f"SELECT *, count(*) FROM (SELECT {bounded('project', MAX_NAME)}, {merged}, {kinds}, {kind.text},"
+        f" {concept.text}, {readable(concepts)}, {platform.text}"
+        f" FROM observations NOT INDEXED WHERE {chosen} LIMIT -1)"
+        " GROUP BY 1, 2, 3, 4, 5, 6, 7",
         (*kind.parameters, *concept.parameters, *platform.parameters, *parameters),
     )
 
 
 def readable(concepts: str) -> str:
     return (
-        f"CASE WHEN coalesce({concepts}, '') IN ('', x'') THEN 1"
+        f"CASE WHEN octet_length({concepts}) > {MAX_LIST} OR coalesce({concepts}, '') IN ('', x'')"
+        " THEN 1"
         f" WHEN typeof({concepts}) = 'text' THEN json_valid({concepts}) ELSE 0 END"
     )
 

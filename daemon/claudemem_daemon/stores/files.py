@@ -7,14 +7,13 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from claudemem_daemon.stores.bounds import MAX_NAME, bounded
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import LIST, Parameter, Statement, Wanted, as_list
 
 MAX_ROWS: Final = 2_000
 """Rows of one session that are read."""
-MAX_CHARS: Final = 1_000_000
-"""A longer list of files is no list that claude-mem wrote, and is not read."""
 MAX_ROOTS: Final = 8
 """Folders that SQL compares with; the rest is compared by whoever asked."""
 
@@ -48,7 +47,7 @@ def outside(schema: Schema, wanted: Wanted, roots: Sequence[str]) -> Statement:
             parameters.append(json.dumps(root, ensure_ascii=False)[:-1])
     absolute = " OR ".join(_may_be_absolute(cell) for cell in cells)
     return Statement(
-        f"SELECT id, project, {', '.join(cells)} FROM observations"
+        f"SELECT id, {bounded('project', MAX_NAME)}, {', '.join(cells)} FROM observations"
         f" WHERE id IN ({' UNION '.join(branches)}) AND ({absolute})"
         f" AND NOT ({' OR '.join(below)})",
         (*parameters,),
@@ -57,9 +56,7 @@ def outside(schema: Schema, wanted: Wanted, roots: Sequence[str]) -> Statement:
 
 def _cells(schema: Schema) -> list[str]:
     return [
-        f"CASE WHEN length({name}) <= {MAX_CHARS} THEN {name} END"
-        if name in schema.observations
-        else "NULL"
+        bounded(name) if name in schema.observations else "NULL"
         for name in ("files_read", "files_modified")
     ]
 

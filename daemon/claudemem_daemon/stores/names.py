@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from claudemem_daemon.stores.bounds import MAX_NAME
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import LIST, Column, Parameter, Statement, Table, as_list
@@ -54,7 +55,8 @@ def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> 
     if index is None:
         return Statement(
             f"SELECT DISTINCT {column} AS name FROM {table}"
-            f" WHERE typeof({column}) = 'text' AND {column} >= ?{below}",
+            f" WHERE typeof({column}) = 'text' AND octet_length({column}) <= {MAX_NAME}"
+            f" AND {column} >= ?{below}",
             (low, *bound),
         )
     return Statement(
@@ -100,6 +102,7 @@ def _hops(table: Table, column: Column, index: str, over: str, below: str) -> st
     """From each name to the first above `over`; parameters are the lowest name and, twice, what
     `below` compares with."""
     source = f"SELECT {column} FROM {table} INDEXED BY {index}"
+    below += f" AND octet_length({column}) <= {MAX_NAME}"
     return (
         f"WITH RECURSIVE hop(name) AS ("
         f"SELECT * FROM ({source} WHERE {column} >= ?{below} ORDER BY {column} LIMIT 1)"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -14,6 +16,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import counting, files, sql
 from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import words as word_sql
+from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, most_bytes
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.failures import slow, translate
@@ -22,7 +25,7 @@ from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
 from claudemem_daemon.stores.recent import RecentRows
-from claudemem_daemon.stores.rows import Cell, Row, text
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS, Cell, Row, text
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
@@ -32,6 +35,8 @@ MOST_JOINED: Final = 2_000
 """So many names are looked for one by one; beyond that all there are are listed."""
 MOST_REMEMBERED: Final = 200
 """Rows read at once that are remembered; more would push out all that others ask for."""
+SIZES: Final = 7
+"""Where `sql.wide` has the bytes of a row with large cells."""
 WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
@@ -192,7 +197,9 @@ class SqliteReader:
             ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
             for cells in self._flow(sql.wide(self.schema, table, ids)):
                 number = int(cells[0] or 0)
-                if few:
+                if cells[SIZES] is not None:
+                    yield self._large_row(table, cells, epochs[number])
+                elif few:
                     place = (self._connection.path, table, number)
                     yield self._recent.row(place, cells, epochs[number], _row)
                 else:
@@ -200,6 +207,37 @@ class SqliteReader:
                 # The guard counts steps of SQLite, and a row of many megabytes takes few of them.
                 if self._late():
                     raise slow(self._connection.path)
+
+    def _large_row(self, table: Table, cells: Cells, epoch: int | None) -> Row:
+        """A row some of whose cells are too large: texts cut, with a mark at the end that says so,
+        lists left out."""
+        row = _row(cells, epoch)
+        names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
+        sizes = json.loads(text(cells[SIZES]))
+        large = tuple(
+            (name, size)
+            for name, size in zip(names, sizes, strict=True)
+            if (size or 0) > most_bytes(name)
+        )
+        cut = {
+            name: f"{self._beginning(table, name, row.id)} [... cut, {size:,} bytes in all]"
+            for name, size in large
+            if name not in LISTS
+        }
+        whole = zip(names, row.cells, strict=True)
+        return replace(row, cells=tuple(cut.get(name, cell) for name, cell in whole), large=large)
+
+    def _beginning(self, table: Table, column: str, number: int) -> str:
+        """The first `MAX_TEXT` bytes of a cell; of the rest no page is read."""
+        db = self._connection.db
+        try:
+            with closing(db.blob_open("main", table, column, number, False)) as blob:
+                return blob.read(MAX_TEXT).decode(self._encoding(), "ignore")
+        except apsw.Error:  # a table without rowids, or a column that is worked out
+            return ""
+
+    def _encoding(self) -> str:
+        return text(next(self._flow(Statement("PRAGMA encoding", ())))[0])
 
     def plan(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """The plan that a look at the store says is cheapest."""
@@ -296,7 +334,7 @@ class SqliteReader:
 
 
 def _row(cells: Cells, epoch: int | None) -> Row:
-    identity, project, merged, session, platform, device, local, *rest = cells
+    identity, project, merged, session, platform, device, local, _sizes, *rest = cells
     return Row(
         id=int(identity or 0),
         project=text(project),

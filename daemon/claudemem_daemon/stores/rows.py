@@ -63,6 +63,8 @@ class Row:
     cells: tuple[Cell, ...]
     name: str = ""
     """The id as its store has it, where that is text; `id` is then a number that stands for it."""
+    large: tuple[tuple[str, int], ...] = ()
+    """(column, bytes) of the cells that are cut, or of a list left out."""
 
 
 def text(value: Cell) -> str:
@@ -196,11 +198,11 @@ def _number(value: Cell) -> float | int | None:
     return value
 
 
-def content_key(row: Row) -> tuple[Cell, ...] | None:
+def content_key(row: Row) -> tuple[object, ...] | None:
     """What makes two rows of the same time copies of each other; None for a row without content,
     which is nobody's copy. A row without a usable time is told by its `created_at`."""
     content = (*row.cells[1:6],) if len(row.cells) == len(OBSERVATION_CELLS) else row.cells[:6]
-    if not any(content):
+    if not any(content) and not row.large:
         return None
     if len(row.cells) == len(OBSERVATION_CELLS):
         created = row.cells[9]
@@ -209,4 +211,4 @@ def content_key(row: Row) -> tuple[Cell, ...] | None:
         created = row.cells[6]
         kind = None
     when: Cell = row.epoch if row.epoch is not None else text(created)
-    return (when, kind, *content)
+    return (when, kind, *content, *row.large)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
 from claudemem_daemon.stores.schema import index_on
@@ -86,7 +87,9 @@ class Builder:
 
 LIST: Final = "(SELECT value FROM json_each(?))"
 
-NARROW: Final = "id, created_at_epoch, created_at, project"
+NARROW: Final = ", ".join(
+    ("id", *(bounded(name, MAX_NAME) for name in ("created_at_epoch", "created_at", "project")))
+)
 
 
 def ends(schema: Schema, table: Table) -> tuple[Statement, Statement] | None:
@@ -273,8 +276,8 @@ def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statemen
 
 
 def _belongs(wanted: Wanted, where: Builder) -> None:
-    """The projects' condition where another index leads; `+` keeps theirs out of it."""
-    terms = [f"+{column} IN {LIST}" for column, _ in wanted.branches]
+    """The projects' condition where another index leads; theirs is kept out of it."""
+    terms = [f"{bounded(column, MAX_NAME)} IN {LIST}" for column, _ in wanted.branches]
     where.add(f"({' OR '.join(terms) or '0'})", *(as_list(names) for _, names in wanted.branches))
 
 
@@ -296,7 +299,7 @@ def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder,
     kind, concept, session = Builder(), Builder(), Builder()
     if table == "observations" and wanted.types is not None:
         if "type" in schema.observations:
-            kind.add(f"lower(type) IN {LIST}", as_list(wanted.types))
+            kind.add(f"lower({bounded('type', MAX_NAME)}) IN {LIST}", as_list(wanted.types))
         else:
             kind.add("0")
     _session_filters(schema, wanted, session, table)
@@ -306,7 +309,8 @@ def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder,
 
 
 CONCEPTS: Final = (
-    "CASE WHEN typeof(concepts) = 'text' AND json_valid(concepts)"
+    f"CASE WHEN typeof(concepts) = 'text' AND octet_length(concepts) <= {MAX_LIST}"
+    " AND json_valid(concepts)"
     " AND json_type(concepts) IN ('array', 'text') THEN concepts ELSE '[]' END"
 )
 """A row's concepts for `json_each`. The CASE guards it, whatever order SQLite evaluates in: one
@@ -314,12 +318,12 @@ malformed row would end the whole query."""
 
 
 def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str]:
-    """At least one of `concepts`."""
+    """At least one of `concepts`, or too many to be read: such a row is shown without them."""
     if "concepts" not in schema.observations:
         return "? IS NULL", ""  # nothing passes: the parameter is a text
     term = (
-        f"EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS one WHERE one.type = 'text'"
-        f" AND lower(one.value) IN {LIST})"
+        f"(octet_length(concepts) > {MAX_LIST} OR EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS one"
+        f" WHERE one.type = 'text' AND lower(one.value) IN {LIST}))"
     )
     return term, as_list(concepts)
 
@@ -330,8 +334,8 @@ def platform_expression(schema: Schema, table: Table) -> str:
         return "'claude'"
     session = schema.session_column
     return (
-        f"coalesce((SELECT s.platform_source FROM sdk_sessions AS s"
-        f" WHERE s.{session} = {table}.{session}), 'claude')"
+        f"coalesce((SELECT {bounded('s.platform_source', MAX_NAME)} FROM sdk_sessions AS s"
+        f" WHERE s.{session} = {bounded(f'{table}.{session}', MAX_NAME)}), 'claude')"
     )
 
 
@@ -343,7 +347,7 @@ def _session_filters(schema: Schema, wanted: Wanted, where: Builder, table: Tabl
         elif wanted.platform != "claude":
             where.add("0")
     if wanted.not_of is not None:
-        where.add(f"{session} IS NOT ?", wanted.not_of)
+        where.add(f"{bounded(session, MAX_NAME)} IS NOT ?", wanted.not_of)
         own = next(
             (c for c in ("content_session_id", "claude_session_id") if c in schema.sessions), None
         )
@@ -356,22 +360,24 @@ def _session_filters(schema: Schema, wanted: Wanted, where: Builder, table: Tabl
 
 
 def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:
-    """Whole rows by id, in no order: id, project, merged, session, platform, origin, cells."""
+    """Whole rows by id, in no order: id, project, merged, session, platform, origin, the bytes of the
+    cells as `large` has them, and the cells without the large ones."""
     has = schema.observations if table == "observations" else schema.summaries
     cells = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
 
-    def column(name: str) -> str:
-        return name if name in has else "NULL"
+    def column(name: str, most: int | None = MAX_NAME) -> str:
+        return bounded(name, most) if name in has else "NULL"
 
     columns = (
         "id",
-        "project",
+        column("project"),
         column("merged_into_project"),
-        schema.session_column,
+        column(schema.session_column),
         platform_expression(schema, table),
         column("origin_device_id"),
         column("origin_local_id"),
-        *(column(name) for name in cells),
+        large([name if name in has else "NULL" for name in cells]),
+        *(column(name, None) for name in cells),
     )
     return Statement(
         f"SELECT {', '.join(columns)} FROM {table} WHERE id IN {LIST}", (as_list(ids),)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from claudemem_daemon.stores.bounds import bounded
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.sql import LIST, Builder, Statement, as_list
 
@@ -58,7 +59,7 @@ def in_rows(schema: Schema, words: Sequence[str], ids: Sequence[int]) -> Stateme
     where.add(f"id IN {LIST}", as_list(ids))
     for word in words:
         pattern = "%" + re.sub(r"([\\%_])", r"\\\1", word) + "%"
-        terms = " OR ".join(rf"{name} LIKE ? ESCAPE '\'" for name in columns)
+        terms = " OR ".join(rf"{bounded(name)} LIKE ? ESCAPE '\'" for name in columns)
         where.add(f"({terms or '0'})", *(pattern for _ in columns))
     return Statement(
         f"SELECT id FROM observations NOT INDEXED WHERE {where.text}", (*where.parameters,)

@@ -1,0 +1,34 @@
+"""The SQL that keeps a cell of any size out of memory. Pure: text.
+
+SQLite tells a cell's bytes from the head of its record: the pages that hold it are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+MAX_TEXT: Final = 1024 * 1024
+"""Bytes; no honest row comes near. A longer text is cut."""
+MAX_LIST: Final = 256 * 1024
+"""Bytes of JSON; a longer list is left out."""
+MAX_NAME: Final = 4096
+"""Bytes of a name, an id or a time; a longer one is none."""
+LISTS: Final = frozenset({"facts", "concepts", "files_read", "files_modified", "files_edited"})
+
+
+def most_bytes(column: str) -> int:
+    return MAX_LIST if column in LISTS else MAX_TEXT
+
+
+def bounded(column: str, most: int | None = None) -> str:
+    """The cell, or NULL where it is larger. No index is used for it."""
+    most = most_bytes(column) if most is None else most
+    return f"CASE WHEN octet_length({column}) <= {most} THEN {column} END"
+
+
+def large(columns: Sequence[str]) -> str:
+    """The bytes of each cell as a JSON array where any is over its bound, else NULL."""
+    any_large = " OR ".join(f"octet_length({column}) > {most_bytes(column)}" for column in columns)
+    sizes = ", ".join(f"octet_length({column})" for column in columns)
+    return f"CASE WHEN {any_large} THEN json_array({sizes}) END"

@@ -1,0 +1,193 @@
+"""Cells of a size that no honest row has: they cost themselves, not the answer, the memory or the
+daemon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from claudemem_daemon.stores.bounds import MAX_LIST, MAX_TEXT
+from tests.support.daemon import Daemon
+from tests.support.stores import add_observation, add_observations, add_summary, make_store
+
+MIB: Final = 1 << 20
+ROWS: Final = 20
+LARGE: Final = ROWS + 1
+"""The id of the row with the large cell."""
+
+TEXTS: Final = ("title", "subtitle", "narrative", "text", "created_at", "discovery_tokens")
+LISTS: Final[dict[str, Any]] = {
+    "facts": [f"fact number {n}" for n in range(100_000)],
+    "concepts": ["how-it-works", *(f"concept {n}" for n in range(100_000))],
+    "files_read": [f"/elsewhere/place{n}/file.py" for n in range(100_000)],
+    "files_modified": "[" + ",".join(["[" * 900 + "]" * 900] * 2_000) + "]",
+}
+NAMES: Final = ("type", "session", "project", "merged_into_project", "created_at_epoch")
+"""Columns by which rows are found; a row with a large one is perhaps nobody's."""
+FEW: Final = 24 * 1024
+"""KiB that the daemon may take beyond what it has when idle: code that is loaded, an answer's text.
+A cell of these tests is larger, or becomes so when it is decoded."""
+
+
+@pytest.fixture
+def repository(home: Path) -> Path:
+    folder = home / "app"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def store(home: Path) -> str:
+    path = make_store(home / ".claude-mem" / "claude-mem.db")
+    add_observations(path, [{} for _ in range(ROWS)])
+    return path
+
+
+def memory(daemon: Daemon, what: str) -> int:
+    """A line of the process's status, in KiB."""
+    status = Path(f"/proc/{daemon.pid}/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith(what)).split()[1])
+
+
+def ask(daemon: Daemon, repository: Path) -> dict[str, Any]:
+    """All routes that read rows; what the query says."""
+    body = {"cwd": str(repository)}
+    replies = [
+        daemon.post("/v1/query", body),
+        daemon.post("/v1/explain", body),
+        daemon.get("/api/context/inject", {"cwd": str(repository)}),
+        daemon.get("/v1/search", {"cwd": str(repository), "q": "happened"}),
+        daemon.get("/v1/projects", {"cwd": str(repository)}),
+    ]
+    assert [one.status for one in replies] == [200] * len(replies), [one.text for one in replies]
+    shape: dict[str, Any] = replies[0].json()
+    return shape
+
+
+def titles(shape: dict[str, Any]) -> dict[int, str]:
+    return {one["id"]: one["title"] for one in shape["observations"]}
+
+
+def said(shape: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (one["path"], one["key"]) for one in shape["warnings"] if one["code"] == "cell_too_large"
+    ]
+
+
+@contextmanager
+def health_meanwhile(daemon: Daemon) -> Iterator[None]:
+    """/healthz answers all the time."""
+    over = threading.Event()
+    failed: list[OSError | int] = []
+
+    def work() -> None:
+        while not over.is_set():
+            try:
+                status = daemon.request("GET", "/healthz", timeout=5).status
+            except OSError as error:
+                failed.append(error)
+            else:
+                failed.extend([status] if status != 200 else [])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert failed == []
+
+
+@pytest.mark.parametrize("column", TEXTS)
+def test_a_large_text_is_cut_and_says_so(
+    daemon: Daemon, repository: Path, store: str, column: str
+) -> None:
+    size = 40 * MIB
+    add_observation(store, **{column: "wörd " * (size // 6)})
+    idle = memory(daemon, "VmRSS")
+    shape = ask(daemon, repository)
+    row = next(one for one in shape["observations"] if one["id"] == LARGE)
+    assert len(shape["observations"]) == LARGE
+    assert said(shape) == [(store, column)]
+    if column in row and column != "discovery_tokens":
+        assert row[column].startswith("wörd wörd ")
+        assert row[column].endswith(f" [... cut, {size // 6 * 6:,} bytes in all]")
+        assert MAX_TEXT - 64 < len(row[column].encode()) < MAX_TEXT + 64
+    assert memory(daemon, "VmHWM") - idle < FEW
+
+
+@pytest.mark.parametrize("column", LISTS)
+def test_a_large_list_is_left_out_and_said(
+    daemon: Daemon, repository: Path, store: str, column: str
+) -> None:
+    add_observation(store, **{column: LISTS[column]})
+    idle = memory(daemon, "VmRSS")
+    shape = ask(daemon, repository)
+    row = next(one for one in shape["observations"] if one["id"] == LARGE)
+    assert row["title"] == f"Observation {LARGE}"
+    assert row[column] == []
+    assert said(shape) == [(store, column)]
+    assert memory(daemon, "VmHWM") - idle < FEW
+
+
+@pytest.mark.parametrize("column", NAMES)
+def test_a_large_name_costs_its_own_row_at_most(
+    daemon: Daemon, repository: Path, store: str, column: str
+) -> None:
+    add_observation(store, **{column: "app/" + "word " * (8 * MIB)})
+    idle = memory(daemon, "VmRSS")
+    shape = ask(daemon, repository)
+    assert {one: f"Observation {one}" for one in range(1, LARGE)}.items() <= titles(shape).items()
+    # SQLite compares a whole name with the one that is looked for in its index.
+    allowed = FEW + (48 * 1024 if "project" in column else 0)
+    assert memory(daemon, "VmHWM") - idle < allowed
+
+
+def test_a_large_text_of_a_summary_is_cut(daemon: Daemon, repository: Path, store: str) -> None:
+    add_summary(store, request="word " * (8 * MIB), files_edited=LISTS["files_read"])
+    shape = ask(daemon, repository)
+    assert shape["summaries"][0]["request"].endswith(" bytes in all]")
+    assert said(shape) == [(store, "request"), (store, "files_edited")]
+
+
+def test_rows_that_differ_beyond_the_bound_are_no_copies(
+    daemon: Daemon, repository: Path, store: str
+) -> None:
+    same = {"title": "same", "created_at_epoch": 1_767_300_000_000}
+    for facts in (["a" * MAX_LIST], ["b" * (MAX_LIST + 1)]):
+        add_observation(store, **same, narrative="same", facts=facts)
+    assert list(titles(ask(daemon, repository)).values()).count("same") == 2
+
+
+def test_the_bound_itself_is_whole(daemon: Daemon, repository: Path, store: str) -> None:
+    whole = "x" * MAX_TEXT
+    add_observation(store, narrative=whole)
+    shape = ask(daemon, repository)
+    assert shape["observations"][0]["narrative"] == whole
+    assert said(shape) == []
+
+
+def test_nobody_waits_for_a_huge_cell(
+    daemon: Daemon, repository: Path, store: str, request: pytest.FixtureRequest
+) -> None:
+    """One row with every cell huge; beside it /healthz answers, and the daemon ends at once."""
+    size = (200 if request.config.getoption("--long") else 30) * MIB
+    facts = json.dumps([f"fact number {n}" for n in range(size // 24)])
+    files = json.dumps([f"/elsewhere/place{n}/file.py" for n in range(size // 36)])
+    lists = {"facts": facts, "concepts": facts, "files_read": files, "files_modified": files}
+    add_observation(store, narrative="word " * (size // 5), **lists)
+    idle = memory(daemon, "VmRSS")
+    with health_meanwhile(daemon):
+        shape = ask(daemon, repository)
+    assert LARGE in titles(shape)
+    assert len(said(shape)) == 5
+    assert memory(daemon, "VmHWM") - idle < FEW
+    assert daemon.stop() == 0
