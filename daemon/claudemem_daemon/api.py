@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.local import caller_environment, state_dir
+from claudemem_daemon.memo import Memo
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question, Scope
 from claudemem_daemon.repository.resolver import Repositories
@@ -65,20 +66,22 @@ def query_observations(
 @contextmanager
 def open_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Iterator[Pipeline]:
     """A pipeline for one process, with the same parts as the daemon's; `untouched` is the pool's."""
-    pipeline = build_corridor(environ, untouched=untouched)
+    pipeline = build_pipeline(environ, untouched=untouched)
     try:
         yield pipeline
     finally:
         pipeline.close()
 
 
-def build_corridor(environ: Mapping[str, str], *, untouched: bool = False) -> Pipeline:
+def build_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Pipeline:
     """Wire the parts; reads nothing yet and creates nothing."""
+    memo = Memo()
     return Pipeline(
-        Configuration(environ),
-        Repositories(environ.get("HOME")),
-        Trust(os.path.join(state_dir(environ), "trusted.json")),
+        Configuration(environ, memo),
+        Repositories(environ.get("HOME"), memo),
+        Trust(os.path.join(state_dir(environ), "trusted.json"), memo),
         StorePool(untouched=untouched),
+        memo,
     )
 
 

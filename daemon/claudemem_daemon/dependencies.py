@@ -1,7 +1,7 @@
-"""What an answer was read from, so that a glance tells whether it still stands.
+"""What a value was read from, each with one question: does it still hold?
 
-A value read from files carries the `Evidence` of each of them: also of files that were looked for
-and not there, for their appearance changes the answer as well.
+A value made from files carries a dependency for each of them, also for files that were not there:
+their appearance changes the value as well.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from claudemem_daemon.notices import Group
 
@@ -19,36 +21,27 @@ State = tuple[int, int, int, int, int, int]
 """device, inode, mode, size, mtime in ns, ctime in ns."""
 
 RACY_NS = 50_000_000
-"""A file changed this shortly before we looked could change again within the same clock tick of
-the file system and look the same; such a look proves nothing later on."""
+"""A file changed this shortly before its stat could change again within the same clock tick of the
+file system and look the same; such a state proves nothing later on."""
+
+
+class Dependency(Protocol):
+    """One thing a value depends on."""
+
+    def holds(self) -> bool:
+        """Whether it is still what it was; False in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The state of one path when it was looked at; `state` is None where nothing was there."""
+    """The state of one path; `state` is None where nothing was there."""
 
     path: str
     state: State | None
     racy: bool = False
 
-
-def file_state(path: str) -> FileState:
-    """One stat; no error for what is missing, unreadable, or not a possible path at all."""
-    state = _state(path)
-    racy = state is not None and abs(time.time_ns() - state[5]) < RACY_NS
-    return FileState(path, state, racy)
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedFiles:
-    """Many files that the kernel watches for us: one look at its queue stands for a stat each."""
-
-    members: tuple[FileState, ...]
-    group: Group
-
-    def stands(self) -> bool:
-        # A group that was given up, or whose files were touched, is looked at file by file.
-        return self.group.quiet() or all_hold(self.members)
+    def holds(self) -> bool:
+        return not self.racy and _state(_look(self.path)) == self.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +52,105 @@ class FileIdentity:
     path: str
     what: tuple[int, ...]
 
-    def stands(self) -> bool:
-        return _what(self.path) == self.what
+    def holds(self) -> bool:
+        return _identity(self.path) == self.what
 
 
-def file_identity(path: str) -> FileIdentity:
-    """One stat, as `look`; a second one where nothing is."""
-    return FileIdentity(path, _what(path))
+@dataclass(frozen=True, slots=True)
+class WatchedFiles:
+    """Many files that the kernel watches: one read of its queue instead of a stat for each."""
+
+    members: tuple[FileState, ...]
+    group: Group
+
+    def holds(self) -> bool:
+        # A group that was given up, or whose files were touched, is checked file by file.
+        return self.group.unchanged() or all_hold(self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Of a value that was cut short: it is never used again."""
+
+    def holds(self) -> bool:
+        return False
 
 
 FileDependency = FileState | FileIdentity
-
-
-class Statement(Protocol):
-    """What a file says rather than its state: holds while it says the same."""
-
-    @property
-    def path(self) -> str: ...
-
-    def stands(self) -> bool: ...
-
-
-Dependency = FileDependency | WatchedFiles | Statement
+INCOMPLETE: Final = Incomplete()
 
 
 def all_hold(dependencies: Iterable[Dependency]) -> bool:
-    """Whether every path is still what it was; one stat each, stops at the first that is not."""
-    for one in dependencies:
-        if isinstance(one, FileState):
-            if one.racy or _state(one.path) != one.state:
-                return False
-        elif not one.stands():
-            return False
-    return True
+    """Whether every one still holds; stops at the first that does not."""
+    return all(one.holds() for one in dependencies)
 
 
-def _state(path: str) -> State | None:
+_Stat = tuple[os.stat_result | OSError | ValueError, bool]
+"""What a stat gave, and whether that is racy."""
+_of_request: ContextVar[dict[str, _Stat] | None] = ContextVar("stats of this request", default=None)
+
+
+@contextmanager
+def each_path_once() -> Iterator[None]:
+    """Inside, no path is looked at a second time: what a request saw first, it goes by.
+
+    That is safe for a dependency, because a path is always looked at before it is read: a state
+    that is older than the content does not hold the next time.
+    """
+    if _of_request.get() is not None:
+        yield
+        return
+    token = _of_request.set({})
+    try:
+        yield
+    finally:
+        _of_request.reset(token)
+
+
+def look_again() -> None:
+    """For the rest of this request go by what is there now."""
+    seen = _of_request.get()
+    if seen is not None:
+        seen.clear()
+
+
+def file_state(path: str) -> FileState:
+    """No error for what is missing, unreadable, or not a possible path at all."""
+    seen = _look(path)
+    return FileState(path, _state(seen), seen[1])
+
+
+def file_state_now(path: str) -> FileState:
+    """The same, whatever this request saw before."""
+    seen = _stat(path)
+    return FileState(path, _state(seen), seen[1])
+
+
+def file_identity(path: str) -> FileIdentity:
+    return FileIdentity(path, _identity(path))
+
+
+def _look(path: str) -> _Stat:
+    seen = _of_request.get()
+    if seen is None:
+        return _stat(path)
+    known = seen.get(path)
+    if known is None:
+        known = seen[path] = _stat(path)
+    return known
+
+
+def _stat(path: str) -> _Stat:
     try:
         seen = os.stat(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        return error.with_traceback(None), False
+    return seen, abs(time.time_ns() - seen.st_ctime_ns) < RACY_NS
+
+
+def _state(look: _Stat) -> State | None:
+    seen = look[0]
+    if not isinstance(seen, os.stat_result):
         return None
     return (
         seen.st_dev,
@@ -109,12 +162,11 @@ def _state(path: str) -> State | None:
     )
 
 
-def _what(path: str) -> tuple[int, ...]:
+def _identity(path: str) -> tuple[int, ...]:
     """Device, inode, kind and owner of what is there; else the error, and whether a link leads there."""
-    try:
-        seen = os.stat(path)
-    except OSError as error:
-        return error.errno or 0, int(os.path.islink(path))
-    except ValueError:
+    seen, _ = _look(path)
+    if isinstance(seen, OSError):
+        return seen.errno or 0, int(os.path.islink(path))
+    if isinstance(seen, ValueError):
         return ()
     return seen.st_dev, seen.st_ino, stat.S_IFMT(seen.st_mode), seen.st_uid

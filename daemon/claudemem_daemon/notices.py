@@ -1,8 +1,8 @@
 """Whether any of many files changed, told by the kernel in one read instead of a stat for each.
 
-On Linux an inotify event is queued before the write that caused it returns, so a look at the queue
-is as exact as a look at the files. Elsewhere, and where the kernel gives no watches, there is no
-`Notices`, and each file is looked at.
+On Linux an inotify event is queued before the write that caused it returns, so reading the queue is
+as exact as a stat of each file. Elsewhere, and where the kernel gives no watches, there is no
+`Notices`, and each file gets its stat.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterable
 from typing import Final
+from weakref import WeakSet
 
 _MODIFY, _ATTRIB, _DELETE_SELF, _MOVE_SELF = 0x2, 0x4, 0x400, 0x800
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
@@ -22,16 +23,16 @@ _HEAD: Final = struct.Struct("iIII")
 
 
 class Group:
-    """Files watched together; once one of them changed, `quiet` stays False."""
+    """Files watched together; once one of them changed, `unchanged` stays False."""
 
-    __slots__ = ("_notices", "changed", "watches")
+    __slots__ = ("__weakref__", "_notices", "changed", "watches")
 
     def __init__(self, notices: Notices) -> None:
         self._notices = notices
         self.changed = False
         self.watches: list[int] = []
 
-    def quiet(self) -> bool:
+    def unchanged(self) -> bool:
         self._notices.drain()
         return not self.changed
 
@@ -52,7 +53,9 @@ class Notices:
         self._handle = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._handle < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
-        self._groups: dict[int, set[Group]] = {}
+        self._groups: dict[int, WeakSet[Group]] = {}
+        """By watch. A group that nobody uses any more goes by itself, its watches at their next
+        event."""
         self._lock = threading.Lock()
 
     def watch(self, paths: Iterable[str]) -> Group | None:
@@ -62,7 +65,7 @@ class Notices:
             with self._lock:
                 watch = self._add(self._handle, os.fsencode(path), _MASK)
                 if watch >= 0:
-                    self._groups.setdefault(watch, set()).add(group)
+                    self._groups.setdefault(watch, WeakSet()).add(group)
                     group.watches.append(watch)
             if watch < 0:
                 group.close()
@@ -70,24 +73,32 @@ class Notices:
         return group
 
     def drain(self) -> None:
-        """Take what the kernel has queued, and mark the groups it is about."""
-        while True:
-            try:
-                data = os.read(self._handle, 65536)
-            except BlockingIOError:
-                return
-            except OSError:
-                self._mark_all()
-                return
-            position = 0
-            while position < len(data):
-                watch, mask, _, length = _HEAD.unpack_from(data, position)
-                position += _HEAD.size + length
-                if mask & _OVERFLOW:
+        """Take what the kernel has queued, and mark the groups it is about. Under the lock until
+        they are marked: who takes an event must not let another find the queue empty meanwhile."""
+        with self._lock:
+            while True:
+                try:
+                    data = os.read(self._handle, 65536)
+                except BlockingIOError:
+                    return
+                except OSError:
                     self._mark_all()
-                elif mask & ~_IGNORED:
-                    for group in self._groups.get(watch, ()):
-                        group.changed = True
+                    return
+                self._mark(data)
+
+    def _mark(self, data: bytes) -> None:
+        position = 0
+        while position < len(data):
+            watch, mask, _, length = _HEAD.unpack_from(data, position)
+            position += _HEAD.size + length
+            if mask & _OVERFLOW:
+                self._mark_all()
+            elif mask & ~_IGNORED:
+                groups = self._groups.get(watch, ())
+                for group in groups:
+                    group.changed = True
+                if not groups and self._groups.pop(watch, None) is not None:
+                    self._remove(self._handle, watch)
 
     def release(self, group: Group) -> None:
         with self._lock:
@@ -103,12 +114,13 @@ class Notices:
             group.watches.clear()
 
     def close(self) -> None:
-        self._mark_all()
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        with self._lock:
+            self._mark_all()
+            if self._handle >= 0:
+                os.close(self._handle)
+                self._handle = -1
 
     def _mark_all(self) -> None:
-        for groups in list(self._groups.values()):
+        for groups in self._groups.values():
             for group in groups:
                 group.changed = True

@@ -1,17 +1,14 @@
-"""The one way from a question to an answer.
+"""From a question to its answer.
 
     question -> settings -> repository -> stores -> selection -> context
 
-Each step takes the values of the steps before and returns a new frozen one. The daemon, the command
-line without a daemon and the Python interface all walk here; `Pipeline` only holds the four
-long-lived things that remember something between two questions.
+Each step takes the values of the steps before and returns a new frozen one, with what it depends
+on. The daemon, the command line without a daemon and the Python interface all use this pipeline.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,8 +17,14 @@ from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import Dependency, all_hold
+from claudemem_daemon.dependencies import (
+    INCOMPLETE,
+    Dependency,
+    each_path_once,
+    look_again,
+)
 from claudemem_daemon.derived import Derived
+from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
 from claudemem_daemon.render_inputs import read_render_inputs
 from claudemem_daemon.repository.keys import named_keys, project_keys
@@ -40,10 +43,12 @@ from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning
 
-MOST_WAYS: Final = 64
-MOST_DERIVED: Final = 200
+MAX_DERIVED: Final = 200
 """Of more rows nothing is kept for the next answer: what few of them stay would hold on to the
 memory of all."""
+ROW_WEIGHT: Final = 700
+KEY_WEIGHT: Final = 250
+"""Bytes, about, besides their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +74,13 @@ class ResolvedQuestion:
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """What repository and stores were read from; `Configuration.current` knows the settings'."""
         repository = self.repository.dependencies if self.repository is not None else ()
-        return (*repository, *self.keys.dependencies, *self.located.dependencies)
+        return (
+            *self.settings.dependencies,
+            *repository,
+            *self.keys.dependencies,
+            *self.located.dependencies,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,17 @@ class Answer:
     def warnings(self) -> tuple[AnswerWarning, ...]:
         return (*self.resolved.warnings, *self.selection.warnings)
 
+    @property
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """The stores first: they change most."""
+        selection = self.selection
+        return (
+            *(() if selection.complete else (INCOMPLETE,)),
+            *selection.versions,
+            *self.resolved.dependencies,
+            *selection.dependencies,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ContextAnswer:
@@ -97,10 +117,19 @@ class ContextAnswer:
     def warnings(self) -> tuple[AnswerWarning, ...]:
         return (*self.answer.warnings, *self.context.warnings)
 
+    @property
+    def dependencies(self) -> tuple[Dependency, ...]:
+        context = self.context
+        return (
+            *(() if context.complete else (INCOMPLETE,)),
+            *self.answer.dependencies,
+            *context.dependencies,
+        )
+
 
 class Pipeline:
-    """What remembers between questions: settings last read, repositories seen, stores allowed,
-    connections open. Safe to walk from several threads at once."""
+    """Everything that outlives a question: settings last read, stores allowed, connections open,
+    and the memo of every step. Safe to use from several threads at once."""
 
     def __init__(
         self,
@@ -108,42 +137,36 @@ class Pipeline:
         repositories: Repositories,
         trust: Trust,
         pool: StorePool,
+        memo: Memo,
     ) -> None:
         self.configuration = configuration
         self.repositories = repositories
         self.trust = trust
         self.pool = pool
-        self._ways: OrderedDict[tuple[object, ...], ResolvedQuestion] = OrderedDict()
+        self.memo = memo
         self._decoded = Derived[Row, Observation]()
         self._rendered = Derived[Observation, RenderedEntry]()
-        self._lock = threading.Lock()
 
     def resolved(self, question: Question) -> ResolvedQuestion:
-        """Settings, repository, keys and stores for `question`; opens no store.
+        """Settings, repository, keys and stores for `question`; opens no store."""
+        key = replace(
+            question,
+            platform_source=None,
+            human=False,
+            session_id=None,
+            transcript_path=None,
+            since=None,
+            until=None,
+        )
+        with each_path_once():
+            resolved = self.memo.made(
+                ("resolved", key),
+                lambda: self._resolve(key),
+                lambda made: KEY_WEIGHT * len(made.keys.keys),
+            )
+        return replace(resolved, question=question)
 
-        While nothing changed but a store, the way is the one of the time before.
-        """
-        with self._lock:
-            known = self._ways.get(_way_key(question))
-        if (
-            known is not None
-            and self.configuration.current(known.settings)
-            and all_hold(known.dependencies)
-        ):
-            return replace(known, question=question)
-        return self._walked(question)
-
-    def _walked(self, question: Question) -> ResolvedQuestion:
-        resolved = self._way(question)
-        key = _way_key(question)
-        with self._lock:
-            self._ways[key] = resolved
-            self._ways.move_to_end(key)
-            while len(self._ways) > MOST_WAYS:
-                self._ways.popitem(last=False)
-        return resolved
-
-    def _way(self, question: Question) -> ResolvedQuestion:
+    def _resolve(self, question: Question) -> ResolvedQuestion:
         settings = self.configuration.snapshot(question)
         if question.projects:
             repository = None
@@ -156,17 +179,26 @@ class Pipeline:
 
     def ask(self, question: Question, deadline: Deadline) -> Answer:
         """The rows, inside the deadline; what could not be read in time is a warning."""
+        # Rows depend on the session only where its own are left out, never on who reads them.
+        session = question.session_id if question.since is not None else None
+        key = replace(question, session_id=session, transcript_path=None, human=False)
+        with each_path_once():
+            answer = self.memo.made(("rows", key), lambda: self._ask(key, deadline), _rows_weight)
+        return replace(answer, resolved=replace(answer.resolved, question=question))
+
+    def _ask(self, question: Question, deadline: Deadline) -> Answer:
         resolved = self.resolved(question)
         selection = self._selected(resolved, deadline)
         if _lost(resolved, selection):
-            # The way says that there is a store; that there is none is for it to say, not for us.
-            anew = self._walked(question)
+            # The located store is gone: whether there is none now, locating it again has to say.
+            look_again()
+            anew = self.resolved(question)
             if anew.located != resolved.located:
                 resolved, selection = anew, self._selected(anew, deadline)
         return Answer(resolved, selection)
 
     def _selected(self, resolved: ResolvedQuestion, deadline: Deadline) -> Selection:
-        decoded = self._decoded if resolved.settings.limit <= MOST_DERIVED else None
+        decoded = self._decoded if resolved.settings.limit <= MAX_DERIVED else None
         return select(
             resolved.question,
             resolved.settings,
@@ -186,8 +218,19 @@ class Pipeline:
         unit: Unit = "utf16",
     ) -> ContextAnswer:
         """The rows and their text, which `cap` (in `unit`) limits besides the setting."""
-        answer = self.ask(question, deadline)
-        return ContextAnswer(answer, self.render(answer, cap=cap, unit=unit, deadline=deadline))
+
+        def make() -> ContextAnswer:
+            answer = self.ask(question, deadline)
+            return ContextAnswer(answer, self.render(answer, cap=cap, unit=unit, deadline=deadline))
+
+        with each_path_once():
+            key = question
+            if not self.resolved(question).settings.show_last_message and question.since is None:
+                # Nothing in the text is the session's own.
+                key = replace(question, session_id=None, transcript_path=None)
+            return self.memo.made(
+                ("text", key, cap, unit), make, lambda made: 2 * len(made.context.text)
+            )
 
     def render(
         self,
@@ -213,7 +256,7 @@ class Pipeline:
             cap=cap,
             unit=unit,
         )
-        rendered = self._rendered if resolved.settings.limit <= MOST_DERIVED else None
+        rendered = self._rendered if resolved.settings.limit <= MAX_DERIVED else None
         context = make_context(request, deadline, rendered)
         return replace(context, dependencies=inputs.dependencies)
 
@@ -221,11 +264,13 @@ class Pipeline:
         self, question: Question, deadline: Deadline, row: Ref | None = None
     ) -> tuple[ResolvedQuestion, Explanation]:
         """Why these rows: where each row ends, the SQL and its plan, one row's fate."""
-        resolved = self.resolved(question)
-        found = self._explained(resolved, deadline, row)
-        if _lost(resolved, found.selection):
-            resolved = self._walked(question)
+        with each_path_once():
+            resolved = self.resolved(question)
             found = self._explained(resolved, deadline, row)
+            if _lost(resolved, found.selection):
+                look_again()
+                resolved = self.resolved(question)
+                found = self._explained(resolved, deadline, row)
         return resolved, found
 
     def _explained(
@@ -245,21 +290,6 @@ class Pipeline:
             left_out,
         )
 
-    def stands(self, answer: Answer, context: Context | None = None) -> bool:
-        """Whether the same question would be answered the same again: a stat for each file it was
-        read from and a glance at each store, no query."""
-        extra = context.dependencies if context is not None else ()
-        return (
-            answer.selection.complete
-            and (context is None or context.complete)
-            # A store is what changes most.
-            and all(version.holds() for version in answer.selection.versions)
-            and self.configuration.current(answer.resolved.settings)
-            and all_hold(answer.resolved.dependencies)
-            and all_hold(answer.selection.dependencies)
-            and all_hold(extra)
-        )
-
     def close(self) -> None:
         self.repositories.close()
         self.pool.close()
@@ -273,15 +303,13 @@ def _lost(resolved: ResolvedQuestion, selection: Selection) -> bool:
     )
 
 
-def _way_key(question: Question) -> tuple[object, ...]:
-    """All of a question that its way depends on."""
+def _rows_weight(answer: Answer) -> int:
+    rows, sessions = answer.selection.observations, answer.selection.summaries
     return (
-        question.cwd,
-        question.projects,
-        tuple(sorted(question.env.items())),
-        question.scope,
-        question.limit,
-        question.types,
-        question.concepts,
-        question.full,
+        ROW_WEIGHT * (len(rows) + len(sessions))
+        + sum(len(row.narrative) + sum(map(len, row.facts)) for row in rows)
+        + sum(
+            len(row.learned) + len(row.completed) + len(row.investigated) + len(row.notes)
+            for row in sessions
+        )
     )

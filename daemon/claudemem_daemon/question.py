@@ -26,11 +26,13 @@ class Question:
     transcript_path the assistant's transcript of this session, for the prior message
     since           store path -> highest observation id already delivered; only newer rows count
     until           store path -> highest observation id that counts; None = no bound
+
+    A question is its own cache key; the mappings must not change.
     """
 
     cwd: str | None
     projects: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
     scope: Scope | None = None
     limit: int | None = None
     types: tuple[str, ...] | None = None
@@ -40,5 +42,5 @@ class Question:
     human: bool = False
     session_id: str | None = None
     transcript_path: str | None = None
-    since: Mapping[str, int] | None = None
-    until: Mapping[str, int] | None = None
+    since: Mapping[str, int] | None = field(default=None, hash=False)
+    until: Mapping[str, int] | None = field(default=None, hash=False)

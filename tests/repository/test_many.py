@@ -71,10 +71,10 @@ def test_an_unchanged_list_is_one_look(main: Path) -> None:
     repository = Repositories(None).resolve(str(main))
     groups = [one for one in repository.dependencies if isinstance(one, WatchedFiles)]
     assert [len(one.members) for one in groups] == [COUNT]
-    assert groups[0].group.quiet()
+    assert groups[0].group.unchanged()
     # What an agent does in its worktree all day is no change of the list.
     (main / ".git" / "worktrees" / "w1" / "HEAD").write_text("ref: refs/heads/x\n")
-    assert groups[0].group.quiet()
+    assert groups[0].group.unchanged()
     os.utime(main / ".git" / "worktrees" / "w1" / "gitdir")
-    assert not groups[0].group.quiet()
+    assert not groups[0].group.unchanged()
     assert not all_hold(groups)

@@ -10,6 +10,7 @@ import pytest
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import all_hold
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.ownership import MAX_BYTES, PathOwnership
@@ -104,7 +105,7 @@ def test_rows_of_a_repository_that_is_gone_are_told_apart_no_more(world: World) 
         answer = eventually(lambda: standing(pipeline, question))
         assert answer.selection.observations == ()
         two.rename(world.root / "aside")
-        assert not pipeline.stands(answer)
+        assert not all_hold(answer.dependencies)
         (row,) = pipeline.ask(question, Deadline.after(20)).selection.observations
         assert row.title == "theirs"
         assert titles(world, one) == ["theirs"]
@@ -112,7 +113,7 @@ def test_rows_of_a_repository_that_is_gone_are_told_apart_no_more(world: World) 
 
 def standing(pipeline: Pipeline, question: Question) -> Answer | None:
     answer = pipeline.ask(question, Deadline.after(20))
-    return answer if pipeline.stands(answer) else None
+    return answer if all_hold(answer.dependencies) else None
 
 
 def test_a_bare_repositorys_worktree_belongs_to_it(world: World) -> None:

@@ -10,31 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.api import build_corridor
+from claudemem_daemon.api import build_pipeline
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import DeadlineExceeded
-from claudemem_daemon.pipeline import Answer
+from claudemem_daemon.memo import MAX_COUNT, MAX_WEIGHT
+from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.answers import (
-    MOST_BYTES,
-    MOST_KEPT,
-    Answers,
-    Made,
-    _Flight,
-    key_of,
-    make,
-)
-from claudemem_daemon.server.remembering import RememberingPipeline
+from claudemem_daemon.server.answers import Answers, Body, _Making, make
 from claudemem_daemon.server.workers import Workers
 from tests.support.daemon import eventually
 from tests.support.stores import add_observation, make_store
 
 
-class Watched(RememberingPipeline):
-    """The daemon's own pipeline, which can be held up on its way and counts who walks it."""
+class Watched(Pipeline):
+    """The daemon's own pipeline, which can be held up and counts how often it is asked."""
 
     def __init__(self) -> None:
-        super().__init__(build_corridor(os.environ))
+        built = build_pipeline(os.environ)
+        super().__init__(
+            built.configuration, built.repositories, built.trust, built.pool, built.memo
+        )
         self.walks = 0
         self.gate = threading.Event()
         self.gate.set()
@@ -68,25 +63,33 @@ def asked(project: str = "p", **values: str) -> Question:
 
 
 async def text(answers: Answers, question: Question) -> str:
-    return (await answers.get("query", question, key_of("query", question))).decode()
+    return (await answers.get("query", question)).decode()
 
 
-def standing(answers: Answers, question: Question) -> bytes:
-    """Ask until the answer stands: files that changed a moment ago prove nothing yet."""
-    key = key_of("query", question)
+def answering(pipeline: Pipeline) -> Answers:
+    return Answers(pipeline, Workers(), Workers())
 
-    def kept() -> bytes | None:
+
+def known(pipeline: Pipeline, question: Question) -> bytes | None:
+    body: Body | None = pipeline.memo.get(("query", question))
+    return body.data if body is not None else None
+
+
+def settled(pipeline: Pipeline, answers: Answers, question: Question) -> bytes:
+    """Ask until the answer holds: files that changed a moment ago prove nothing yet."""
+
+    def holding() -> bytes | None:
         asyncio.run(text(answers, question))
-        return answers.ready(key)
+        return known(pipeline, question)
 
-    body = eventually(kept, "the answer stands")
+    body = eventually(holding, "the answer holds")
     assert body is not None
     return body
 
 
 def test_an_answer_that_stands_is_given_without_a_walk(pipeline: Watched) -> None:
-    answers = Answers(pipeline, Workers())
-    body = standing(answers, asked())
+    answers = answering(pipeline)
+    body = settled(pipeline, answers, asked())
     before = pipeline.walks
     for _ in range(5):
         assert asyncio.run(text(answers, asked())).encode() == body
@@ -97,19 +100,19 @@ def test_an_answer_that_stands_is_given_without_a_walk(pipeline: Watched) -> Non
 def test_an_answer_falls_with_anything_it_was_made_of(
     pipeline: Watched, store: str, home: Path, change: str
 ) -> None:
-    answers = Answers(pipeline, Workers())
-    standing(answers, asked())
+    answers = answering(pipeline)
+    settled(pipeline, answers, asked())
     if change == "insert":
         add_observation(store, project="p", title="second")
     elif change == "settings":
         (home / ".claude-mem" / "settings.json").write_text("{}")
     else:
         os.unlink(store)
-    assert answers.ready(key_of("query", asked())) is None
+    assert known(pipeline, asked()) is None
 
 
 def test_the_same_question_at_once_is_walked_once(pipeline: Watched) -> None:
-    answers = Answers(pipeline, Workers())
+    answers = answering(pipeline)
     pipeline.gate.clear()
 
     async def together() -> list[str]:
@@ -127,7 +130,7 @@ def test_the_same_question_at_once_is_walked_once(pipeline: Watched) -> None:
 def test_who_asks_after_a_write_never_gets_what_was_read_before_it(
     pipeline: Watched, store: str
 ) -> None:
-    answers = Answers(pipeline, Workers())
+    answers = answering(pipeline)
     pipeline.gate.clear()
 
     async def overtaken() -> tuple[str, str]:
@@ -148,25 +151,24 @@ def test_an_outdated_answer_that_has_just_landed_does_not_stop_the_loop(
     pipeline: Watched, store: str
 ) -> None:
     """It is finished, its callback has not run yet, and to await it gives nobody else a turn."""
-    answers = Answers(pipeline, Workers())
+    answers = answering(pipeline)
     question = asked()
-    key = key_of("query", question)
 
     async def landing() -> str:
         outdated = make(pipeline, "query", question, Deadline.after(5))
         add_observation(store, project="p", title="second")
-        future: asyncio.Future[Made] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Body] = asyncio.get_running_loop().create_future()
         future.set_result(outdated)
-        answers._flights[key] = _Flight(future, [0.0])
+        answers._making["query", question] = _Making(future, [0.0])
         return await text(answers, question)
 
     assert "second" in asyncio.run(landing())
-    assert answers._flights == {}
+    assert answers._making == {}
 
 
 def test_a_walk_that_never_ends_is_given_up_and_holds_up_nobody(pipeline: Watched) -> None:
     """Case busy-daemon-taken-for-dead."""
-    answers = Answers(pipeline, Workers())
+    answers = answering(pipeline)
     pipeline.gate.clear()
 
     async def stuck() -> str:
@@ -191,7 +193,7 @@ def test_an_error_reaches_everybody_who_waits(store: str) -> None:
             raise ZeroDivisionError
 
     pipeline = Broken()
-    answers = Answers(pipeline, Workers())
+    answers = answering(pipeline)
 
     async def together() -> list[str | BaseException]:
         waiting = [text(answers, asked()) for _ in range(3)]
@@ -201,36 +203,23 @@ def test_an_error_reaches_everybody_who_waits(store: str) -> None:
     pipeline.close()
 
 
-def test_the_memory_is_bounded(pipeline: Watched) -> None:
-    answers = Answers(pipeline, Workers())
+def test_the_memory_is_bounded(pipeline: Watched, store: str) -> None:
+    add_observation(store, project="big", title="long", narrative="x" * 100_000)
+    answers = answering(pipeline)
 
     async def many() -> None:
-        for number in range(MOST_KEPT + 50):
-            await text(answers, asked(f"p{number}"))
+        for number in range(200):
+            await text(answers, Question(cwd=None, projects=("big",), limit=number))
 
     asyncio.run(many())
-    assert 0 < len(answers) <= MOST_KEPT
-    assert 0 < answers.kept_bytes <= MOST_BYTES
-    answers.clear()
-    assert (len(answers), answers.kept_bytes) == (0, 0)
-
-
-def test_large_answers_are_not_kept_in_number(pipeline: Watched, store: str) -> None:
-    for number in range(60):
-        add_observation(store, project="big", title=str(number), narrative="x" * 10_000)
-    answers = Answers(pipeline, Workers())
-
-    async def many() -> None:
-        for limit in range(1, 60):
-            question = Question(cwd=None, projects=("big",), limit=limit)
-            await text(answers, question)
-
-    asyncio.run(many())
-    assert answers.kept_bytes <= MOST_BYTES
+    assert 0 < len(pipeline.memo) <= MAX_COUNT
+    assert MAX_WEIGHT // 2 < pipeline.memo.weight <= MAX_WEIGHT
+    pipeline.memo.clear()
+    assert (len(pipeline.memo), pipeline.memo.weight) == (0, 0)
 
 
 def test_hooks_of_many_sessions_share_the_rows(store: str) -> None:
-    pipeline = RememberingPipeline(build_corridor(os.environ))
+    pipeline = build_pipeline(os.environ)
     deadline = Deadline.after(60)
 
     def of(session: str) -> Answer:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
 from claudemem_daemon.server import workers as workers_module
-from claudemem_daemon.server.workers import MOST, USUAL, Workers
+from claudemem_daemon.server.workers import (
+    MAX_OF_ONE_PLACE,
+    MAX_THREADS,
+    QUICK_SECONDS,
+    USUAL_THREADS,
+    Workers,
+)
 
 
 def test_results_and_errors_come_back() -> None:
@@ -28,7 +35,7 @@ def test_as_many_hang_as_there_are_threads_and_the_next_is_served() -> None:
 
     async def ask() -> None:
         workers = Workers()
-        hanging = [workers.submit(lambda: gate.wait(60)) for _ in range(USUAL * 2)]
+        hanging = [workers.submit(lambda: gate.wait(60)) for _ in range(USUAL_THREADS * 2)]
         assert await asyncio.wait_for(workers.submit(lambda: "served"), 30) == "served"
         assert not any(future.done() for future in hanging)
         gate.set()
@@ -50,8 +57,8 @@ def test_there_is_an_end_to_it() -> None:
 
     async def ask() -> None:
         workers = Workers()
-        hanging = [workers.submit(hang) for _ in range(MOST + 10)]
-        while len(seen) < MOST:
+        hanging = [workers.submit(hang, place=n) for n in range(MAX_THREADS + 10)]
+        while len(seen) < MAX_THREADS:
             await asyncio.sleep(0.01)
         gate.set()
         await asyncio.gather(*hanging)
@@ -68,7 +75,7 @@ def test_what_was_given_up_before_its_turn_is_not_done() -> None:
 
     async def ask() -> None:
         workers = Workers()
-        hanging = [workers.submit(lambda: gate.wait(60)) for _ in range(USUAL)]
+        hanging = [workers.submit(lambda: gate.wait(60)) for _ in range(USUAL_THREADS)]
         given_up = workers.submit(lambda: done.append(1))
         given_up.cancel()
         gate.set()
@@ -83,7 +90,7 @@ def test_what_was_given_up_before_its_turn_is_not_done() -> None:
 
 
 def test_when_work_has_stopped_it_is_tidied_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers_module, "QUIET", 0.01)
+    monkeypatch.setattr(workers_module, "TIDY_SECONDS", 0.01)
     gate = threading.Event()
     done: list[bool] = []
 
@@ -107,3 +114,103 @@ def test_when_work_has_stopped_it_is_tidied_up_once(monkeypatch: pytest.MonkeyPa
 
     asyncio.run(ask())
     assert done == [True, True]
+
+
+def hold(
+    workers: Workers, gate: threading.Event, times: int, place: str
+) -> list[asyncio.Future[bool]]:
+    return [workers.submit(lambda: gate.wait(60), place=place) for _ in range(times)]
+
+
+def test_a_thread_that_has_just_taken_work_is_not_idle() -> None:
+    """The next item must not wait behind one that hangs: so it goes to another thread, at once and
+    not when the first counts as slow."""
+    gate, taken = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        taken.set()
+        gate.wait(60)
+
+    async def ask() -> None:
+        workers = Workers(slow=3600)
+        await workers.submit(lambda: None)  # one thread, idle
+        hanging = workers.submit(hang)
+        assert await asyncio.wait_for(workers.submit(lambda: "served"), 30) == "served"
+        assert taken.wait(30)
+        gate.set()
+        await hanging
+
+    try:
+        asyncio.run(ask())
+    finally:
+        gate.set()
+
+
+def test_one_place_that_hangs_takes_few_threads() -> None:
+    gate = threading.Event()
+
+    async def ask() -> None:
+        workers = Workers(slow=0.01)
+        hanging = hold(workers, gate, MAX_THREADS * 2, "/share")
+        for _ in range(20):
+            served = workers.submit(lambda: "served", place="/home")
+            assert await asyncio.wait_for(served, 30) == "served"
+        assert len(workers._busy) <= MAX_OF_ONE_PLACE
+        gate.set()
+        assert await asyncio.gather(*hanging) == [True] * len(hanging)
+
+    try:
+        asyncio.run(ask())
+    finally:
+        gate.set()
+
+
+def test_what_is_quick_is_never_behind_what_is_slow() -> None:
+    gate = threading.Event()
+    order: list[str] = []
+
+    async def ask() -> None:
+        workers = Workers(slow=3600)
+        await workers.submit(lambda: None, like="quick")
+        slow = hold(workers, gate, 2, "a") + hold(workers, gate, 50, "b")
+        quick = workers.submit(lambda: order.append("quick"), like="quick")
+        # The slow ones hold the usual threads, and never end before the gate is open.
+        await asyncio.wait_for(quick, 30)
+        assert not any(one.done() for one in slow)
+        gate.set()
+        await asyncio.gather(*slow)
+
+    try:
+        asyncio.run(ask())
+    finally:
+        gate.set()
+    assert order == ["quick"]
+
+
+def test_what_took_long_the_last_time_lets_others_pass() -> None:
+    gate = threading.Event()
+    order: list[str] = []
+
+    def spin() -> None:
+        end = time.thread_time() + 2 * QUICK_SECONDS
+        while time.thread_time() < end:
+            pass
+        order.append("slow")
+
+    async def ask() -> None:
+        workers = Workers(slow=3600)
+        await workers.submit(spin, like="slow")
+        await workers.submit(lambda: None, like="quick")
+        order.clear()
+        holding = hold(workers, gate, USUAL_THREADS + 1, "a")
+        slow = [workers.submit(spin, like="slow") for _ in range(3)]
+        quick = [workers.submit(lambda: order.append("quick"), like="quick") for _ in range(3)]
+        await asyncio.gather(*quick)
+        gate.set()
+        await asyncio.gather(*slow, *holding)
+
+    try:
+        asyncio.run(ask())
+    finally:
+        gate.set()
+    assert order == ["quick"] * 3 + ["slow"] * 3

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from claudemem_daemon import dependencies
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
@@ -85,3 +88,14 @@ class Home:
             for top, folders, files in os.walk(self.path)
             for name in (*folders, *files)
         }
+
+
+def freeze_stats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, a file system whose stat never tells of a change."""
+    seen: dict[str, Any] = {}
+    stat = dependencies._stat
+
+    def frozen(path: str) -> Any:
+        return seen.setdefault(path, (stat(path)[0], False))
+
+    monkeypatch.setattr(dependencies, "_stat", frozen)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from claudemem_daemon.dependencies import FileState
+from claudemem_daemon.dependencies import all_hold
 from claudemem_daemon.settings.exclusion import excluded
 from claudemem_daemon.settings.keys import KEYS, MAX_OBSERVATIONS, OWN_NAMES
 from tests.settings.support import (
@@ -22,6 +22,7 @@ from tests.settings.support import (
     OWN_LIMIT,
     TYPES,
     Home,
+    freeze_stats,
 )
 
 
@@ -218,7 +219,7 @@ def test_a_change_is_in_the_next_snapshot(
     home.write(before)
     old = home.ask()
     home.write(after)
-    assert not home.configuration.current(old)
+    assert not all_hold(old.dependencies)
     new = home.ask()
     assert getattr(new, field) == expected
     assert new.revision > old.revision
@@ -242,15 +243,13 @@ def test_equal_size_and_times_are_noticed_by_a_reload(
 ) -> None:
     """Case hot-reload-not-applied: a file system whose stat never tells of a change."""
     home.write({LIMIT: 3})
-    frozen = FileState(str(home.file), (1, 1, 1, 1, 1, 1))
-    monkeypatch.setattr("claudemem_daemon.settings.lastgood.file_state", lambda _path: frozen)
-    monkeypatch.setattr("claudemem_daemon.settings.configuration.all_hold", lambda _: True)
+    freeze_stats(monkeypatch)
     old = home.ask()
     assert old.limit == 3
     home.write({LIMIT: 4})
-    assert home.configuration.current(old)
+    assert all_hold(old.dependencies)
     assert home.configuration.reload().revision == 2
-    assert not home.configuration.current(old), "kept answers fall by the revision"
+    assert not all_hold(old.dependencies), "kept answers fall by the revision"
     assert home.ask().limit == 4
     assert home.configuration.reload().revision == 2, "the same content is no change"
 
@@ -261,7 +260,7 @@ def test_a_mode_file_that_comes_later_is_in_the_next_snapshot(home: Home) -> Non
     old = home.settled()
     assert old.mode.id == "code"
     home.mode("legal", LEGAL)
-    assert not home.configuration.current(old)
+    assert not all_hold(old.dependencies)
     assert home.settled().mode.name == "Legal"
     home.mode("legal", LEGAL | {"name": "Law"})
     assert home.ask().mode.name == "Law"
@@ -270,8 +269,8 @@ def test_a_mode_file_that_comes_later_is_in_the_next_snapshot(home: Home) -> Non
 def test_a_reload_reads_the_mode_again_as_well(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.mode("legal", LEGAL)
     home.write({MODE: "legal"})
+    freeze_stats(monkeypatch)
     home.settled()
-    monkeypatch.setattr("claudemem_daemon.settings.configuration.all_hold", lambda _: True)
     home.mode("legal", LEGAL | {"name": "Law"})
     assert home.ask().mode.name == "Legal"
     home.configuration.reload()
@@ -547,7 +546,6 @@ def test_many_data_dirs_are_not_all_remembered(home: Home) -> None:
     for number in range(300):
         assert home.ask({DATA_DIR: f"/nowhere/{number}"}).limit == 50
     assert len(home.configuration._elsewhere) < 100
-    assert len(home.configuration._snapshots) < 300
     home.write(raw=b"{")
     assert home.ask().limit == 3, "the usual one is never forgotten"
 

@@ -25,10 +25,26 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.watcher import SettingsWatcher, _Handler
-from tests.settings.support import DATA_DIR, LIMIT, Home
+from tests.settings.support import DATA_DIR, LIMIT, Home, freeze_stats
 from tests.support.daemon import eventually
+
+
+class Telling(SettingsWatcher):
+    """Calls `on_change` after each change that it counts."""
+
+    def __init__(
+        self, configuration: Configuration, on_change: Callable[[], None], **how: Any
+    ) -> None:
+        super().__init__(configuration, **how)
+        self._on_change = on_change
+
+    def notice(self, paths: tuple[str, ...]) -> None:
+        before = self._reloads
+        super().notice(paths)
+        if self._reloads != before:
+            self._on_change()
 
 
 class Watched(Home):
@@ -38,7 +54,7 @@ class Watched(Home):
         super().__init__(path)
         self.changed = threading.Event()
         self.changes = 0
-        self.watcher = SettingsWatcher(self.configuration, self.on_change, observer=observer)
+        self.watcher = Telling(self.configuration, self.on_change, observer=observer)
         self.events = 0
 
     def on_change(self) -> None:
@@ -84,11 +100,7 @@ def test_what_a_stat_cannot_see_the_watcher_sees(
 ) -> None:
     """Case hot-reload-not-applied: equal size and equal times, on a file system that hides it."""
     home.write({LIMIT: 3})
-    frozen = file_state(str(home.file)).state
-    monkeypatch.setattr(
-        "claudemem_daemon.settings.lastgood.file_state", lambda path: FileState(path, frozen)
-    )
-    monkeypatch.setattr("claudemem_daemon.settings.configuration.all_hold", lambda _: True)
+    freeze_stats(monkeypatch)
     assert home.limit() == 3
     home.watcher.start()
     home.rewrite(json.dumps({LIMIT: 4}).encode())
@@ -115,7 +127,7 @@ def test_a_folder_far_from_existing_is_waited_for(tmp_path: Path) -> None:
     home = Watched(tmp_path)
     place = tmp_path / "a" / "b" / "data"
     home.configuration = type(home.configuration)({"HOME": str(tmp_path), DATA_DIR: str(place)})
-    home.watcher = SettingsWatcher(home.configuration, home.on_change)
+    home.watcher = Telling(home.configuration, home.on_change)
     home.watcher.start()
     try:
         assert home.watcher.describe().folders == (str(tmp_path),)
@@ -457,7 +469,7 @@ def test_a_change_may_stop_the_watcher(home: Watched) -> None:
         home.watcher.stop()
         stopped.set()
 
-    home.watcher = SettingsWatcher(home.configuration, stopping)
+    home.watcher = Telling(home.configuration, stopping)
     home.watcher.start()
     home.write({LIMIT: 4})
     assert stopped.wait(10)

@@ -1,4 +1,4 @@
-"""From a working directory to its repository, remembered as long as its files stay the same."""
+"""From a working directory to its repository."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from claudemem_daemon.dependencies import Dependency, WatchedFiles, all_hold, file_identity
+from claudemem_daemon.dependencies import Dependency, WatchedFiles, each_path_once, file_identity
 from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.memo import Memo
 from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.gitfiles import same_folder
@@ -19,7 +20,9 @@ from claudemem_daemon.repository.separate import with_main
 from claudemem_daemon.repository.worktrees import Links, list_worktrees
 from claudemem_daemon.warning import AnswerWarning
 
-MOST_REMEMBERED: Final = 512
+MAX_REMEMBERED: Final = 512
+WORKTREE_WEIGHT: Final = 20
+"""Bytes; the worktrees themselves belong to their list, which is shared."""
 
 MANY_WORKTREES: Final = 64
 """From here on the kernel watches the links of a repository's worktrees: a stat for each would cost
@@ -38,10 +41,11 @@ class Repositories:
     """What was resolved, by working directory, and what was learned on the way: which folders
     belonged to which repository before they were removed. Safe from several threads."""
 
-    def __init__(self, home: str | None) -> None:
+    def __init__(self, home: str | None, memo: Memo | None = None) -> None:
         self._home = os.path.realpath(home) if home else None
-        self._answers: OrderedDict[str, Repository] = OrderedDict()
-        self._listings: OrderedDict[str, _Listing] = OrderedDict()
+        self._memo = memo or Memo()
+        self._seen: OrderedDict[str, Repository] = OrderedDict()
+        """By common dir, or by folder outside any."""
         self._checkouts: OrderedDict[str, str] = OrderedDict()
         self._notices: Notices | None = None
         self._lock = threading.Lock()
@@ -57,20 +61,23 @@ class Repositories:
             # What `..` leads to behind a link is for the system to say.
             cwd = os.path.realpath(cwd)
         cwd = os.path.normpath(cwd).replace("//", "/", 1)
-        with self._lock:
-            known = self._answers.get(cwd)
-        if known is not None and all_hold(known.dependencies):
-            return known
+        with each_path_once():
+            return self._memo.made(
+                ("repository", cwd),
+                lambda: self._resolved(cwd),
+                lambda made: WORKTREE_WEIGHT * len(made.worktrees),
+            )
+
+    def _resolved(self, cwd: str) -> Repository:
         repository = self._resolve(cwd, depth=0)
         with self._lock:
-            _remember(self._answers, cwd, repository)
+            _remember(self._seen, repository.common_dir or repository.cwd, repository)
         return repository
 
     def known(self) -> tuple[Repository, ...]:
         """The repositories answered for so far, each once."""
         with self._lock:
-            seen = {one.common_dir or one.cwd: one for one in self._answers.values()}
-        return tuple(seen.values())
+            return tuple(self._seen.values())
 
     def close(self) -> None:
         """Give the kernel its watches back."""
@@ -173,16 +180,17 @@ class Repositories:
         return None if layout.find(os.path.realpath(above), self._home).found else leaf
 
     def _list(self, common_dir: str) -> _Listing:
-        with self._lock:
-            before = self._listings.get(common_dir)
-        if before is not None and all_hold(before.dependencies):
-            return before
-        listing = _Listing(*list_worktrees(common_dir, before.links if before else {}))
-        if len(listing.links) >= MANY_WORKTREES:
-            listing = self._watched(common_dir, listing)
-        with self._lock:
-            _remember(self._listings, common_dir, listing)
-        if before is not None and before.group is not None:
+        key = ("worktrees", common_dir)
+        before: _Listing | None = self._memo.last(key)
+
+        def make() -> _Listing:
+            listing = _Listing(*list_worktrees(common_dir, before.links if before else {}))
+            if len(listing.links) >= MANY_WORKTREES:
+                listing = self._watched(common_dir, listing)
+            return listing
+
+        listing = self._memo.made(key, make)
+        if before is not None and before is not listing and before.group is not None:
             before.group.close()
         return listing
 
@@ -208,7 +216,7 @@ class Repositories:
             return
         with self._lock:
             for one in (anchor, *(tree.path for tree in worktrees)):
-                _remember(self._checkouts, one, anchor, most=MOST_REMEMBERED * 8)
+                _remember(self._checkouts, one, anchor, most=MAX_REMEMBERED * 8)
 
     def _vanished(self, cwd: str, real: str, depth: int) -> Repository:
         """A folder that is gone: the repository it was seen in as a checkout, or the one around
@@ -248,7 +256,7 @@ Value = TypeVar("Value")
 
 
 def _remember(
-    memory: OrderedDict[str, Value], key: str, value: Value, most: int = MOST_REMEMBERED
+    memory: OrderedDict[str, Value], key: str, value: Value, most: int = MAX_REMEMBERED
 ) -> None:
     memory[key] = value
     memory.move_to_end(key)

@@ -1,11 +1,12 @@
-"""The application: a fast lane for what was asked before, Starlette for everything else."""
+"""The application that every request enters: counts, times, and lets nothing escape."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from starlette.applications import Starlette
@@ -17,10 +18,10 @@ from starlette.types import Message, Receive, Scope, Send
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.answers import Answers, Key, key_of
+from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
-from claudemem_daemon.server.metrics import Metrics
+from claudemem_daemon.server.metrics import Metrics, Requests
 from claudemem_daemon.server.schema import QUESTION_HEADERS, parse_query
 from claudemem_daemon.server.state import DaemonState
 from claudemem_daemon.server.workers import Workers
@@ -30,7 +31,7 @@ INJECT: Final = "/api/context/inject"
 HOOKS: Final = "/v1/hooks/"
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
-MOST_ASKED: Final = 512
+MAX_PARSED: Final = 512
 ROUTES: Final = frozenset(
     (
         "/healthz",
@@ -44,6 +45,8 @@ ROUTES: Final = frozenset(
         "/v1/reload",
     )
 )
+OUR_HOST: Final = re.compile(rb"([A-Za-z0-9_-]*)(:[0-9]*)?")
+"""`localhost`, nothing, or another name without a dot: a browser has no other reason to come here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,98 +59,111 @@ class Parts:
     metrics: Metrics
     sessions: Sessions
     log: Log
-    state: Callable[[], DaemonState]
+    state: Callable[[Requests], DaemonState]
+    """Looks at paths: to be called in a worker."""
 
 
-class Asked:
-    """Query strings that were asked before and the questions they are, so that the same hook
-    asking again is not parsed and validated again."""
+class ParsedQuestions:
+    """The questions of query strings that came before: the same hook asking again is not parsed
+    and validated again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[bytes, ...], tuple[Question, Key]] = OrderedDict()
+        self._known: OrderedDict[tuple[bytes, ...], Question] = OrderedDict()
 
-    def known(self, scope: Scope) -> tuple[Question, Key] | None:
-        return self._known.get(_asking(scope))
-
-    def question(self, scope: Scope) -> tuple[Question, Key]:
-        """The question and its key. Raises `InvalidRequest`."""
-        asking = _asking(scope)
-        known = self._known.get(asking)
+    def question(self, scope: Scope) -> Question:
+        """Raises `InvalidRequest`."""
+        key = (
+            scope["query_string"],
+            *(name + value for name, value in scope["headers"] if name in QUESTION_HEADERS),
+        )
+        known = self._known.get(key)
         if known is None:
-            question = parse_query(scope["query_string"]).question(scope["headers"])
-            known = self._known[asking] = (question, key_of("context", question))
-            if len(self._known) > MOST_ASKED:
+            known = parse_query(scope["query_string"]).question(scope["headers"])
+            self._known[key] = known
+            if len(self._known) > MAX_PARSED:
                 self._known.popitem(last=False)
         return known
 
 
-def _asking(scope: Scope) -> tuple[bytes, ...]:
-    return (
-        scope["query_string"],
-        *(name + value for name, value in scope["headers"] if name in QUESTION_HEADERS),
-    )
+Handler = Callable[[Request], Awaitable[Response]]
 
 
-class Door:
-    """The ASGI application that every request enters: counts, times, and lets nothing escape."""
+@dataclass(slots=True)
+class Application:
+    """`fast` answers the routes that are asked all day, by method and the path's beginning; what is
+    not among them is for Starlette's router."""
 
-    def __init__(self, parts: Parts, asked: Asked, inside: Starlette) -> None:
-        self._parts = parts
-        self._asked = asked
-        self._inside = inside
+    parts: Parts
+    fast: Mapping[tuple[str, str], Handler]
+    router: Starlette
+    _errors: ErrorAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._errors = ErrorAnswers(self.parts.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
-        path: str = scope["path"]
-        if path == INJECT and scope["method"] == "GET":
-            known = self._asked.known(scope)
-            body = self._parts.answers.ready(known[1]) if known is not None else None
-            if body is not None:
-                await send_body(send, 200, TEXT, body)
-                self._parts.metrics.answered(INJECT, time.perf_counter() - began)
-                return
-        await self._walk(scope, receive, send, began)
-
-    async def _walk(self, scope: Scope, receive: Receive, send: Send, began: float) -> None:
-        """Counts every request, and the time of those alone that came whole: from then on."""
-        started = False
-        metrics, route = self._parts.metrics, route_of(scope["path"])
-
-        async def receiving() -> Message:
-            nonlocal began
-            message = await receive()
-            if message["type"] == "http.request" and not message.get("more_body", False):
-                began = time.perf_counter()
-            return message
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
+        exchange = _Exchange(receive, send)
+        metrics, route = self.parts.metrics, route_of(scope["path"])
         try:
-            await self._inside(scope, receiving, sending)
+            await self._answer(scope, exchange)
         except ClientDisconnect:
             metrics.left(route)
             return
         except Exception as error:  # noqa: BLE001 - a client gets an answer, never a traceback
-            self._parts.log.failure(f"{scope['method']} {route}", error)
-            if not started:
-                metrics.failed("internal")
-                shape = error_shape(
-                    "internal", "this is a bug; the daemon's log has one line on it"
+            self.parts.log.failure(f"{scope['method']} {route}", error)
+            if not exchange.started:
+                response = self._errors.answer(
+                    500, "internal", "this is a bug; the daemon's log has one line on it"
                 )
-                await send_body(send, 500, JSON, as_json(shape))
-        metrics.answered(route, time.perf_counter() - began)
+                await response(scope, exchange.receive, exchange.send)
+        metrics.answered(route, time.perf_counter() - exchange.began)
+
+    async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
+        path: str = scope["path"]
+        handler = self.fast.get((scope["method"], HOOKS if path.startswith(HOOKS) else path))
+        if not _is_ours(scope):
+            response = self._errors.answer(
+                403, "forbidden", "web pages are not answered: no Origin, and Host: localhost"
+            )
+        elif handler is None:
+            await self.router(scope, exchange.receive, exchange.send)
+            return
+        else:
+            request = Request(scope, exchange.receive)
+            try:
+                response = await handler(request)
+            except ClaudememError as error:
+                response = await self._errors.ours(request, error)
+        await response(scope, exchange.receive, exchange.send)
 
 
-async def send_body(send: Any, status: int, media_type: str, body: bytes) -> None:
-    headers = [
-        (b"content-type", media_type.encode("ascii")),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+class _Exchange:
+    """One request and its answer. `began` is when the request had come whole: how long its client
+    took is no latency of ours."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self.began = time.perf_counter()
+        self.started = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            self.began = time.perf_counter()
+        return message
+
+    async def send(self, message: Message) -> None:
+        self.started = True
+        await self._send(message)
+
+
+def _is_ours(scope: Scope) -> bool:
+    """Whether no browser sent this, through whatever bridge leads to the socket."""
+    for name, value in scope["headers"]:
+        if name == b"origin" or (name == b"host" and OUR_HOST.fullmatch(value) is None):
+            return False
+    return True
 
 
 def route_of(path: str) -> str:
@@ -157,15 +173,15 @@ def route_of(path: str) -> str:
     return HOOKS + "{platform}" if path.startswith(HOOKS) else "other"
 
 
-class Refusals:
+@dataclass(frozen=True, slots=True)
+class ErrorAnswers:
     """Errors in the contract's form."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    metrics: Metrics
 
     async def ours(self, _request: Request, error: Exception) -> Response:
         known = cast(ClaudememError, error)
-        return self._answer(known.http_status, known.code, known.message)
+        return self.answer(known.http_status, known.code, known.message)
 
     async def http(self, request: Request, error: Exception) -> Response:
         """What Starlette's router refuses: no such path, or not with that method."""
@@ -174,14 +190,18 @@ class Refusals:
         if allow is not None and request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": f"{allow}, OPTIONS"})
         if refused.status_code == 404:
-            return self._answer(404, "not_found", "no such route; GET /healthz is one")
+            return self.answer(404, "not_found", "no such route; GET /healthz is one")
         if refused.status_code == 405:
             message = f"{request.method[:20]} is not for this route; use {allow}"
-            return self._answer(405, "method_not_allowed", message, {"Allow": allow or ""})
-        return self._answer(refused.status_code, "http", str(refused.detail))
+            return self.answer(405, "method_not_allowed", message, {"Allow": allow or ""})
+        return self.answer(refused.status_code, "http", str(refused.detail))
 
-    def _answer(
+    def answer(
         self, status: int, code: str, message: str, headers: dict[str, str] | None = None
     ) -> Response:
-        self._metrics.failed(code)
+        self.metrics.failed(code)
         return Response(as_json(error_shape(code, message)), status, headers, JSON)
+
+
+def json_response(shape: Any) -> Response:
+    return Response(as_json(shape), media_type=JSON)

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import claudemem_daemon
 from claudemem_daemon import PROTOCOL, __version__
-from claudemem_daemon.api import build_corridor
+from claudemem_daemon.api import build_pipeline
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.server.answers import Answers
+from claudemem_daemon.server.answers import CHECK_SLOW, Answers
 from claudemem_daemon.server.app import Parts
 from claudemem_daemon.server.guard import Guard
 from claudemem_daemon.server.hooks.session_file import SessionFile
@@ -28,9 +28,8 @@ from claudemem_daemon.server.lifecycle import InstanceLock, private_folder, sock
 from claudemem_daemon.server.listening import Listening, bind
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.memory import Allocator
-from claudemem_daemon.server.metrics import Metrics
+from claudemem_daemon.server.metrics import Metrics, Requests
 from claudemem_daemon.server.notify import Notifier
-from claudemem_daemon.server.remembering import RememberingPipeline
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.serving import Serving
 from claudemem_daemon.server.state import DaemonState, SocketState, StartedBy
@@ -70,15 +69,16 @@ class Daemon:
         self._stop = asyncio.Event()
         self._metrics = Metrics()
         self._workers = Workers(allocator.give_back)
-        self._corridor = RememberingPipeline(build_corridor(environ))
-        self._answers = Answers(self._corridor, self._workers)
-        self._watcher = SettingsWatcher(self._corridor.configuration, lambda: None)
+        self._checkers = Workers(slow=CHECK_SLOW)
+        self._pipeline = build_pipeline(environ)
+        answers = Answers(self._pipeline, self._workers, self._checkers)
+        self._watcher = SettingsWatcher(self._pipeline.configuration)
         sessions = Sessions()
         self._session_file = SessionFile(folder, sessions, self._workers.submit, log.line)
         parts = Parts(
-            self._corridor,
+            self._pipeline,
             self._workers,
-            self._answers,
+            answers,
             self._metrics,
             sessions,
             log,
@@ -115,10 +115,10 @@ class Daemon:
             self._session_file.flush()
             guard.stop()
             self._watcher.stop()
-            self._corridor.close()
+            self._pipeline.close()
 
-    def state(self) -> DaemonState:
-        """One look at everything; waits for nothing that is at work."""
+    def state(self, requests: Requests) -> DaemonState:
+        """In a worker: it looks at paths."""
         listening = self._listening
         seen = None
         with suppress(OSError):
@@ -143,12 +143,12 @@ class Daemon:
                 healed=self._healed,
             ),
             connections=self._serving.connections,
-            requests=self._metrics.snapshot(),
-            kept_answers=len(self._answers),
-            stuck_workers=self._workers.stuck,
-            configuration=dataclasses.asdict(self._corridor.configuration.state()),
+            requests=requests,
+            kept_answers=len(self._pipeline.memo),
+            stuck_workers=self._workers.stuck + self._checkers.stuck,
+            configuration=dataclasses.asdict(self._pipeline.configuration.state()),
             watcher=dataclasses.asdict(self._watcher.describe()),
-            stores=[dataclasses.asdict(store) for store in self._corridor.pool.describe()],
+            stores=[dataclasses.asdict(store) for store in self._pipeline.pool.describe()],
             repositories=[
                 {
                     "name": repository.name,
@@ -159,7 +159,7 @@ class Daemon:
                         for one in repository.checkouts
                     ],
                 }
-                for repository in self._corridor.repositories.known()
+                for repository in self._pipeline.repositories.known()
             ],
         )
 
@@ -174,10 +174,9 @@ class Daemon:
     def _asked_to_reload(self) -> None:
         self._notifier.reloading()
         self._heal()
-        done = self._workers.submit(self._corridor.configuration.reload)
+        done = self._workers.submit(self._pipeline.configuration.reload)
 
         def reloaded(future: asyncio.Future[Any]) -> None:
-            self._answers.clear()
             if future.exception() is not None:
                 self._log.failure("reload", future.exception() or Exception())
             else:

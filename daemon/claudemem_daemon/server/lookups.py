@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -13,24 +13,16 @@ from starlette.routing import Route
 from claudemem_daemon import lookup
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.answers import PIPELINE_SHARE
 from claudemem_daemon.server.app import JSON, Parts
 from claudemem_daemon.server.schema import parse_query
 from claudemem_daemon.shapes import as_json
 
 
-class Within(Protocol):
-    """Runs work in a worker; raises `DeadlineExceeded` when nothing came of it in time."""
-
-    def __call__(self, seconds: float, work: Callable[[], bytes]) -> Awaitable[bytes]: ...
-
-
 class Lookups:
     """One method a route."""
 
-    def __init__(self, parts: Parts, within: Within) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._within = within
 
     def table(self) -> list[Route]:
         return [
@@ -66,9 +58,9 @@ class Lookups:
     async def _answer(
         self, question: Question, work: Callable[[Deadline], dict[str, Any]]
     ) -> Response:
-        seconds = self._parts.answers.seconds(question)
-        until = Deadline.after(seconds * PIPELINE_SHARE)
-        body = await self._within(seconds, lambda: as_json(work(until)))
+        body = await self._parts.answers.work(
+            question, lambda until: as_json(work(until)), like="lookup"
+        )
         return Response(body, media_type=JSON)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from asyncio import Future
+from collections.abc import Callable
+from contextlib import suppress
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,39 +16,53 @@ from starlette.routing import Route
 
 from claudemem_daemon import PROTOCOL, __version__, lookup
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.errors import ClaudememError, DeadlineExceeded
+from claudemem_daemon.errors import ClaudememError, StoreError
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.answers import PIPELINE_SHARE, key_of
-from claudemem_daemon.server.app import INJECT, JSON, TEXT, Asked, Door, Parts, Refusals
+from claudemem_daemon.server.app import (
+    HOOKS,
+    INJECT,
+    JSON,
+    TEXT,
+    Application,
+    ErrorAnswers,
+    ParsedQuestions,
+    Parts,
+    json_response,
+)
 from claudemem_daemon.server.hooks.handler import HookHandler, read_client
+from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
 from claudemem_daemon.server.lookups import Lookups
 from claudemem_daemon.server.schema import header_environment, parse_body
 from claudemem_daemon.server.status import build_status
 from claudemem_daemon.shapes import as_json, warning_shapes
+from claudemem_daemon.stores.model import StoreRef
+from claudemem_daemon.stores.pool import StorePool
 
-T = TypeVar("T")
+RECHECK_SECONDS = 0.2
+"""For a store that failed the last time, when somebody asks how it is."""
 
 
-def make_app(parts: Parts) -> Door:
+def make_app(parts: Parts) -> Application:
     """The whole application."""
-    asked = Asked()
-    routes = Routes(parts, asked)
-    refusals = Refusals(parts.metrics)
-    inside = Starlette(
+    routes = Routes(parts)
+    errors = ErrorAnswers(parts.metrics)
+    router = Starlette(
         routes=routes.table(),
-        exception_handlers={ClaudememError: refusals.ours, HTTPException: refusals.http},
+        exception_handlers={ClaudememError: errors.ours, HTTPException: errors.http},
     )
-    inside.router.redirect_slashes = False
-    return Door(parts, asked, inside)
+    router.router.redirect_slashes = False
+    fast = {("GET", INJECT): routes.inject, ("POST", HOOKS): routes.hook}
+    return Application(parts, fast, router)
 
 
 class Routes:
     """One method a route."""
 
-    def __init__(self, parts: Parts, asked: Asked) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._asked = asked
-        self._hooks = HookHandler(parts.pipeline, parts.sessions, parts.workers.submit)
+        self._parsed = ParsedQuestions()
+        self._hooks = HookHandler(parts.pipeline, parts.sessions)
+        self._rechecking: Future[None] | None = None
 
     def table(self) -> list[Route]:
         return [
@@ -58,16 +71,19 @@ class Routes:
             Route("/v1/query", self.query, methods=["POST"]),
             Route("/v1/explain", self.explain, methods=["POST"]),
             Route("/v1/hooks/{platform}", self.hook, methods=["POST"]),
-            *Lookups(self._parts, self._within).table(),
+            *Lookups(self._parts).table(),
             Route("/v1/status", self.status, methods=["GET"]),
             Route("/v1/reload", self.reload, methods=["POST"]),
         ]
 
     async def healthz(self, _request: Request) -> Response:
-        pool = self._parts.pipeline.pool
-        rejected = self._parts.pipeline.configuration.state().rejected is not None
-        degraded = rejected or any(not store.ok for store in pool.describe())
-        return _json(
+        """By what was seen last: it looks at no path and waits for nothing."""
+        pipeline = self._parts.pipeline
+        troubled = any(not store.ok for store in pipeline.pool.describe())
+        if troubled and (self._rechecking is None or self._rechecking.done()):
+            self._rechecking = self._parts.workers.submit(lambda: recheck(pipeline.pool))
+        degraded = troubled or pipeline.configuration.rejected
+        return json_response(
             {
                 "status": "degraded" if degraded else "ok",
                 "version": __version__,
@@ -77,74 +93,79 @@ class Routes:
         )
 
     async def inject(self, request: Request) -> Response:
-        question, key = self._asked.question(request.scope)
-        body = await self._parts.answers.get("context", question, key)
+        question = self._parsed.question(request.scope)
+        body = await self._parts.answers.get("context", question)
         return Response(body, headers={"Content-Type": TEXT})
 
     async def query(self, request: Request) -> Response:
-        question = parse_body(await request.body()).question(_raw(request))
-        key = key_of("query", question)
-        return Response(await self._parts.answers.get("query", question, key), media_type=JSON)
+        question = parse_body(await request.body()).question(_headers(request))
+        return Response(await self._parts.answers.get("query", question), media_type=JSON)
 
     async def explain(self, request: Request) -> Response:
         body = parse_body(await request.body())
-        question = body.question(_raw(request))
-        pipeline = self._parts.pipeline
-        seconds = self._parts.answers.seconds(question)
-        deadline = Deadline.after(seconds * PIPELINE_SHARE)
+        question = body.question(_headers(request))
 
-        def work() -> bytes:
+        def work(deadline: Deadline) -> bytes:
+            pipeline = self._parts.pipeline
             return as_json(lookup.explained(pipeline, question, body.observation, deadline))
 
-        return Response(await self._within(seconds, work), media_type=JSON)
+        answer = await self._parts.answers.work(question, work, like="explain")
+        return Response(answer, media_type=JSON)
 
     async def hook(self, request: Request) -> Response:
-        platform = request.path_params["platform"]
-        environ = header_environment(_raw(request))
+        platform = request.scope["path"].removeprefix(HOOKS)
+        headers = _headers(request)
+        environ = header_environment(headers)
         body = await request.body()
         began = time.perf_counter()
-        parts = self._parts
-        client = read_client(_raw(request))
-        seconds = min(parts.answers.seconds(Question(cwd="/", env=environ)), client.seconds)
-        deadline = Deadline.after(seconds * PIPELINE_SHARE)
-        async with self._until(seconds):
-            delivery = await self._hooks.answer(platform, body, environ, deadline)
+        client = read_client(headers)
+        parts, settings_of = self._parts, Question(cwd=None, env=environ)
+
+        async with parts.answers.within(settings_of, client.seconds) as allowed:
+
+            def submit(
+                call: HookCall, work: Callable[[Deadline], HookAnswer]
+            ) -> Future[HookAnswer]:
+                return parts.workers.submit(
+                    lambda: work(parts.answers.deadline(settings_of, allowed)),
+                    place=call.cwd,
+                    like=("hook", call.kind, call.cwd),
+                )
+
+            delivery = await self._hooks.answer(platform, body, environ, submit, allowed.until)
         answer = delivery.answer
         parts.metrics.hook(platform, answer.event, answer.cwd, time.perf_counter() - began)
         client.follow(request.scope["state"]["connection"], delivery)
         return Response(answer.body, media_type=JSON)
 
     async def status(self, _request: Request) -> Response:
-        return _json(build_status(self._parts.state()))
+        parts, requests = self._parts, self._parts.metrics.snapshot()
+
+        def work(_deadline: Deadline) -> bytes:
+            recheck(parts.pipeline.pool)
+            return as_json(build_status(parts.state(requests)))
+
+        return Response(await parts.answers.work(Question(cwd=None), work), media_type=JSON)
 
     async def reload(self, request: Request) -> Response:
         # It says nothing to us, but a client that is answered while it still sends sees an error.
         await request.body()
-        seconds = self._parts.answers.seconds(Question(cwd="/"))
-        done = await self._within(seconds, self._parts.pipeline.configuration.reload)
-        self._parts.answers.clear()
-        return _json({"revision": done.revision, "warnings": warning_shapes(done.warnings)})
-
-    async def _within(self, seconds: float, work: Callable[[], T]) -> T:
-        """Run in a worker; raises `DeadlineExceeded` when nothing came of it in time."""
-        async with self._until(seconds):
-            return await self._parts.workers.submit(work)
-
-    @asynccontextmanager
-    async def _until(self, seconds: float) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError:
-            raise DeadlineExceeded(
-                f"no answer within {seconds:g} s; a store or a folder does not respond"
-            ) from None
+        reload = self._parts.pipeline.configuration.reload
+        done = await self._parts.answers.work(Question(cwd=None), lambda _deadline: reload())
+        return json_response({"revision": done.revision, "warnings": warning_shapes(done.warnings)})
 
 
-def _json(shape: Any) -> Response:
-    return Response(as_json(shape), media_type=JSON)
+def recheck(pool: StorePool) -> None:
+    """Try stores that failed the last time again: trouble that has ended is no longer told."""
+    for store in pool.describe():
+        if not store.ok:
+            with (
+                suppress(StoreError),
+                pool.reading(StoreRef(store.path, ""), Deadline.after(RECHECK_SECONDS)),
+            ):
+                pass
 
 
-def _raw(request: Request) -> list[tuple[bytes, bytes]]:
+def _headers(request: Request) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = request.scope["headers"]
     return headers

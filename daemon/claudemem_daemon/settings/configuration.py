@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from claudemem_daemon.dependencies import Dependency, all_hold
+from claudemem_daemon.dependencies import Dependency, each_path_once
+from claudemem_daemon.hook import DEFAULT_TIMEOUT_MS, TIMEOUT
 from claudemem_daemon.local import home_dir
+from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
-from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, shown
+from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, KEYS, shown
 from claudemem_daemon.settings.lastgood import LoadedFile, RejectedEdit, SettingsFile
 from claudemem_daemon.settings.model import Origin, Settings, Source
 from claudemem_daemon.settings.observer import observer_health
@@ -21,8 +24,7 @@ from claudemem_daemon.warning import AnswerWarning
 CLAUDE_DIR: Final = "CLAUDE_CONFIG_DIR"
 FILE: Final = "settings.json"
 
-_MOST_FILES: Final = 32
-_MOST_SNAPSHOTS: Final = 128
+MAX_FILES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,17 @@ class ConfigurationState:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingsRevision:
+    """Holds until a change of any settings.json was seen, by whoever saw it."""
+
+    configuration: Configuration
+    number: int
+
+    def holds(self) -> bool:
+        return self.configuration.revision == self.number
+
+
+@dataclass(frozen=True, slots=True)
 class _DataDir:
     path: str
     source: Source
@@ -61,13 +74,13 @@ class Configuration:
     """All settings of one process. Reads; creates nothing. Safe from several threads: a file that
     takes long to read holds up those alone who need it."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], memo: Memo | None = None) -> None:
+        self._memo = memo or Memo()
         self._environ = _ours(environ)
         self._home = home_dir(environ)
         self._usual = os.path.join(self._home, ".claude-mem")
         self._at_home = self._watch_over(os.path.join(self._usual, FILE))
         self._elsewhere: dict[str, SettingsFile] = {}
-        self._snapshots: dict[Hashable, Settings] = {}
         self._revision = 1
         self._lock = threading.Lock()
 
@@ -97,34 +110,36 @@ class Configuration:
     def snapshot(self, question: Question) -> Settings:
         """Every setting for this question; the same object while nothing changed, which a stat of
         each file that had a say in it tells."""
-        env = _ours(question.env)
-        key = (
-            frozenset(env.items()),
-            question.limit,
-            question.types,
-            question.concepts,
-            question.scope,
-            question.full,
-        )
-        known = self._snapshots.get(key)
-        if known is not None and self.current(known):
-            return known
-        settings = self._folded(question, env)
-        with self._lock:
-            self._snapshots[key] = settings
-            while len(self._snapshots) > _MOST_SNAPSHOTS:
-                del self._snapshots[next(iter(self._snapshots))]
-        return settings
+        with each_path_once():
+            return self._memo.made(_key(question), lambda: self._decide(question))
 
-    def current(self, settings: Settings) -> bool:
-        """Whether the question of this snapshot would be given the same again."""
-        return settings.revision == self._revision and all_hold(settings.dependencies)
+    @property
+    def rejected(self) -> bool:
+        """Whether the newest edit of a settings.json in force was not taken, when it was last
+        looked at; touches no path."""
+        known: Settings | None = self._memo.last(_key(Question(cwd=None)))
+        paths = (self._at_home.path, known.settings_path if known is not None else None)
+        files = (self._at_home, *self._elsewhere.copy().values())
+        return any(
+            file.path in paths and file.last is not None and file.last.rejected is not None
+            for file in files
+        )
+
+    def timeout_ms(self, question: Question) -> int:
+        """How long the question may take, as far as that is known without touching any path."""
+        for values in (question.env, self._environ):
+            with suppress(KeyError, ValueError):
+                value: int = KEYS[TIMEOUT].parse(values[TIMEOUT], self._home).value
+                return value
+        memo = self._memo
+        known = memo.last(_key(question)) or memo.last(_key(Question(cwd=None)))
+        return known.timeout_ms if known is not None else DEFAULT_TIMEOUT_MS
 
     def reload(self) -> Reload:
         """Read every known settings.json again by its content, whatever size and times say."""
         with self._lock:
             files = [self._at_home, *self._elsewhere.values()]
-            self._snapshots.clear()
+        self._memo.clear()
         for file in files:
             file.read()
         settings = self.snapshot(Question(cwd=None))
@@ -151,7 +166,8 @@ class Configuration:
             warnings=settings.warnings,
         )
 
-    def _folded(self, question: Question, env: Mapping[str, str]) -> Settings:
+    def _decide(self, question: Question) -> Settings:
+        env = _ours(question.env)
         revision = 0
         while revision != self._revision:
             # The number goes with what was seen: a change that these looks find, or that somebody
@@ -170,6 +186,7 @@ class Configuration:
         if place.decided_by is not None and path != self._at_home.path:
             dependencies = (place.decided_by.dependencies, *dependencies)
             warnings = (*_on_data_dir(place.decided_by), *warnings)
+        dependencies = (SettingsRevision(self, revision), *dependencies)
         return decide(
             Inputs(
                 question=question,
@@ -222,7 +239,7 @@ class Configuration:
             # Put at the end again: the first is the one not asked for the longest.
             file = self._elsewhere.pop(path, None) or self._watch_over(path)
             self._elsewhere[path] = file
-            while len(self._elsewhere) > _MOST_FILES:
+            while len(self._elsewhere) > MAX_FILES:
                 del self._elsewhere[next(iter(self._elsewhere))]
             return file
 
@@ -232,6 +249,19 @@ class Configuration:
     def _changed(self) -> None:
         with self._lock:
             self._revision += 1
+
+
+def _key(question: Question) -> tuple[str, Question]:
+    """Settings do not depend on the folder, nor on who asks."""
+    return "settings", Question(
+        cwd=None,
+        env=_ours(question.env),
+        limit=question.limit,
+        types=question.types,
+        concepts=question.concepts,
+        scope=question.scope,
+        full=question.full,
+    )
 
 
 def _ours(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from claudemem_daemon.dependencies import FileState, all_hold, file_state
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.warning import AnswerWarning
 
@@ -29,8 +29,8 @@ class ObserverHealth:
     def path(self) -> str:
         return self.file.path
 
-    def stands(self) -> bool:
-        return all_hold((self.file,)) or _warning(self.path) == self.warning
+    def holds(self) -> bool:
+        return self.file.holds() or _warning(self.path) == self.warning
 
 
 def observer_health(data_dir: str) -> ObserverHealth:

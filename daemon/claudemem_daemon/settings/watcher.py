@@ -83,20 +83,15 @@ class _Aim:
 class SettingsWatcher:
     """Watches the folder of settings.json, not the file: an editor replaces it. And the folder
     around that, for the data dir may appear, vanish, or be swapped. Neither with what is below.
-
-    `on_change` is called from the observer's thread after a change of content is in force, however
-    many events there were and whoever read it first.
     """
 
     def __init__(
         self,
         configuration: Configuration,
-        on_change: Callable[[], None],
         *,
         observer: Callable[[], BaseObserver] = Observer,
     ) -> None:
         self._configuration = configuration
-        self._on_change = on_change
         self._make = observer
         self._observer: BaseObserver | None = None
         self._watches: dict[tuple[str, int, int], ObservedWatch] = {}
@@ -160,8 +155,6 @@ class SettingsWatcher:
             changed = revision != self._revision
             self._revision = revision
             self._reloads += changed
-        if changed:
-            self._on_change()
 
     def _armed(self, work: Callable[[], None]) -> None:
         """Do `work` on the watches, now or, if somebody is at it, by that thread after its own."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, State, file_state
+from claudemem_daemon.memo import Memo
 
 STORE_NAME: Final = "claude-mem.db"
 _SETTINGS: Final = ("settings.local.json", "settings.json")
-_MOST_BYTES: Final = 1_000_000
-_MOST_REMEMBERED: Final = 4096
+MAX_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,59 +26,68 @@ class Named:
     value: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NamedStores:
+    """What one checkout names, and the files that say so."""
+
+    stores: tuple[Named, ...]
+    dependencies: tuple[FileState, ...]
+
+
 class CheckoutFiles:
-    """Reads `<checkout>/.claude-mem/` and the `env` of `<checkout>/.claude/settings*.json`.
+    """Reads `<checkout>/.claude-mem/` and the `env` of `<checkout>/.claude/settings*.json`."""
 
-    With hundreds of worktrees the same settings file lies in each of them, so what was parsed is
-    remembered by path and file state. Safe from several threads: entries are replaced whole.
-    """
+    def __init__(self, memo: Memo) -> None:
+        self._memo = memo
 
-    def __init__(self) -> None:
-        self._data_dirs: dict[str, tuple[State, str | None]] = {}
+    def named(self, checkout: str, trust: FileState | None = None) -> NamedStores:
+        """The stores this checkout names. For a sibling of the checkout that asks, pass the state
+        of trusted.json: a store that appears there changes no answer before it is allowed, so what
+        is missing now is asked for again only when that changes, and a thousand worktrees cost a
+        warm answer nothing."""
+        return self._memo.made(
+            ("checkout", checkout, trust is not None), lambda: _read(checkout, trust)
+        )
 
-    def named(self, checkout: str) -> tuple[tuple[Named, ...], tuple[FileState, ...]]:
-        """The stores this checkout names, and every file that was looked at."""
-        found: list[Named] = []
-        own = os.path.join(checkout, ".claude-mem")
-        folder = file_state(own)
-        dependencies = [folder]
-        if folder.state is not None:
-            path = os.path.join(own, STORE_NAME)
-            store = file_state(path)
-            dependencies.append(store)
-            if store.state is not None:
-                found.append(Named(path, "inside the checkout", path))
-        claude = file_state(os.path.join(checkout, ".claude"))
-        dependencies.append(claude)
-        if claude.state is not None:
-            for name in _SETTINGS:
-                one, seen = self._setting(os.path.join(claude.path, name))
-                dependencies.append(seen)
-                if one is not None:
-                    found.append(one)
-        # The folders are looked at for their appearance alone: their times change with any file
-        # in them, and each file that matters has an entry of its own.
-        kept = [one for one in dependencies if one.path not in (own, claude.path) or not one.state]
-        return tuple(found), tuple(kept)
 
-    def _setting(self, path: str) -> tuple[Named | None, FileState]:
-        seen = file_state(path)
-        if seen.state is None:
-            return None, seen
-        known = self._data_dirs.get(path)
-        if known is None or known[0] != seen.state or seen.racy:
-            if len(self._data_dirs) >= _MOST_REMEMBERED:
-                self._data_dirs.clear()
-            known = (seen.state, _data_dir(path, seen.state))
-            self._data_dirs[path] = known
-        value = known[1]
-        if value is None:
-            return None, seen
-        rule = f"CLAUDE_MEM_DATA_DIR in {path}"
-        expanded = os.path.expanduser(value)
-        if not os.path.isabs(expanded):
-            return Named(None, rule, path, value), seen
-        return Named(store_file(expanded), rule, path, value), seen
+def _read(checkout: str, trust: FileState | None) -> NamedStores:
+    found: list[Named] = []
+    looked_at: list[FileState] = []
+    own = file_state(os.path.join(checkout, ".claude-mem"))
+    looked_at.append(own)
+    if own.state is not None:
+        store = file_state(os.path.join(own.path, STORE_NAME))
+        looked_at.append(store)
+        if store.state is not None:
+            found.append(Named(store.path, "inside the checkout", store.path))
+    claude = file_state(os.path.join(checkout, ".claude"))
+    looked_at.append(claude)
+    if claude.state is not None:
+        for name in _SETTINGS:
+            seen = file_state(os.path.join(claude.path, name))
+            looked_at.append(seen)
+            named = _setting(seen)
+            if named is not None:
+                found.append(named)
+    # Folders and stores count by their appearance alone: the folders' times change with any file
+    # in them, and locating a store looks at it again.
+    dependencies = tuple(
+        one
+        for one in looked_at
+        if (one.state is None and trust is None) or (one.state and one.path.endswith(".json"))
+    )
+    return NamedStores(tuple(found), dependencies if trust is None else (trust, *dependencies))
+
+
+def _setting(seen: FileState) -> Named | None:
+    value = _data_dir(seen.path, seen.state) if seen.state is not None else None
+    if value is None:
+        return None
+    rule = f"CLAUDE_MEM_DATA_DIR in {seen.path}"
+    expanded = os.path.expanduser(value)
+    if not os.path.isabs(expanded):
+        return Named(None, rule, seen.path, value)
+    return Named(store_file(expanded), rule, seen.path, value)
 
 
 def store_file(value: str) -> str:
@@ -93,7 +102,7 @@ def store_file(value: str) -> str:
 def _data_dir(path: str, state: State) -> str | None:
     """The setting's text, or None; a file that is broken or huge names nothing."""
     size = state[3]
-    if size > _MOST_BYTES or not os.path.isfile(path):
+    if size > MAX_BYTES or not os.path.isfile(path):
         return None
     try:
         with open(path, encoding="utf-8") as file:

@@ -69,7 +69,7 @@ def locate(
 
 def checkout_stores(checkout: str, trust: Trust) -> tuple[str, ...]:
     """Paths of the stores that this checkout names and that exist: what `allow` is about."""
-    named, _ = trust.checkouts.named(checkout)
+    named = trust.checkouts.named(checkout).stores
     return tuple(dict.fromkeys(one.path for one in named if one.path and os.path.isfile(one.path)))
 
 
@@ -204,20 +204,14 @@ def _near(repository: Repository | None, checkouts: Sequence[str]) -> frozenset[
 
 
 def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> list[Named]:
-    """What the checkouts name. That a file is missing is evidence only for the main checkout and
-    the current one: a sibling's new store changes no answer before it is allowed, and trusted.json
-    is evidence; so a thousand worktrees cost a warm answer nothing."""
+    """What the checkouts name."""
+    (trusted,) = search.trust.dependencies
     allowed = {entry.path for entry in search.trust.entries()}
     named: list[Named] = []
     for checkout in checkouts:
-        stores, dependencies = search.trust.checkouts.named(checkout)
-        named.extend(stores)
-        search.dependencies.extend(
-            one
-            for one in dependencies
-            if (one.path.endswith(".json") and one.state is not None)
-            or (checkout in near and one.state is None)
-        )
+        found = search.trust.checkouts.named(checkout, None if checkout in near else trusted)
+        named.extend(found.stores)
+        search.dependencies.extend(one for one in found.dependencies if one != trusted)
         for path in allowed:
             if path.startswith(checkout + "/") and not os.path.exists(path):
                 search.dependencies.append(file_state(path))

@@ -17,7 +17,7 @@ from typing import Final
 import apsw
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import State, file_state
+from claudemem_daemon.dependencies import State, file_state_now
 from claudemem_daemon.stores.connection import ChangeCounter
 
 MAX_TRIES: Final = 3
@@ -125,7 +125,7 @@ class SqliteStates:
         """Ask the counter, then the files: what is committed in between shows in one of them. Call
         it with the lock held."""
         commits = self._counter.commits(busy_ms) if self._counter is not None else None
-        main = file_state(self._path).state
+        main = file_state_now(self._path).state
         seen, before = _Seen(main, _wal_state(self._path), commits), self._seen
         racy = _racy(main)
         if seen == before and (commits is not None or self._settled):
@@ -147,7 +147,7 @@ class SqliteStates:
         return self._number, racy
 
     def _open(self, busy_ms: int) -> tuple[int, int] | None:
-        identity = _identity(file_state(self._path).state)
+        identity = _identity(file_state_now(self._path).state)
         self._counter = ChangeCounter(self._path, busy_ms)
         return identity
 
@@ -174,5 +174,5 @@ def _identity(state: State | None) -> tuple[int, int] | None:
 
 def _wal_state(path: str) -> tuple[int, ...] | None:
     """Without ctime: SQLite, run by root, changes the owner of a WAL whenever it opens one."""
-    wal = file_state(path + "-wal").state
+    wal = file_state_now(path + "-wal").state
     return wal[:5] if wal is not None and wal[3] > 0 else None

@@ -19,6 +19,7 @@ from typing import Any
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.memo import Memo
 from claudemem_daemon.stores.checkout import CheckoutFiles
 from claudemem_daemon.warning import AnswerWarning
 
@@ -36,7 +37,7 @@ class TrustEntry:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    dependencies: FileState
+    dependencies: tuple[FileState, ...]
     entries: Mapping[str, TrustEntry]
     warnings: tuple[AnswerWarning, ...]
 
@@ -48,16 +49,16 @@ class Trust:
     new `allow`. SQLite's own work, WAL or VACUUM, keeps the file. Only `allow` and `deny` write.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, memo: Memo | None = None) -> None:
         self.path = path
-        self.checkouts = CheckoutFiles()
-        """What checkouts name in their own files; remembered here, where it is judged."""
-        self._known: _Known | None = None
+        self._memo = memo or Memo()
+        self.checkouts = CheckoutFiles(self._memo)
+        """What checkouts name in their own files; here, where it is judged."""
         self._lock = threading.Lock()
 
     @property
     def dependencies(self) -> tuple[FileState, ...]:
-        return (self._read().dependencies,)
+        return self._read().dependencies
 
     @property
     def warnings(self) -> tuple[AnswerWarning, ...]:
@@ -113,14 +114,7 @@ class Trust:
         return bool(named)
 
     def _read(self) -> _Known:
-        dependencies = file_state(self.path)
-        known = self._known
-        if known is not None and not known.dependencies.racy and known.dependencies == dependencies:
-            return known
-        entries, warnings = _load(self.path, dependencies)
-        known = _Known(dependencies, entries, warnings)
-        self._known = known
-        return known
+        return self._memo.made(("trust", self.path), lambda: _load(self.path))
 
     @contextmanager
     def _writing(self) -> Iterator[dict[str, TrustEntry]]:
@@ -128,7 +122,7 @@ class Trust:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             with self._lock, _locked_folder(folder):
-                entries = dict(_load(self.path, file_state(self.path))[0])
+                entries = dict(_load(self.path).entries)
                 before = dict(entries)
                 yield entries
                 if entries != before:
@@ -137,7 +131,6 @@ class Trust:
             raise StoreError(
                 f"{self.path}: cannot be written ({_reason(error)})", path=self.path, reason="io"
             ) from error
-        self._known = None
 
 
 def _entry(real: str) -> TrustEntry:
@@ -145,16 +138,18 @@ def _entry(real: str) -> TrustEntry:
     return TrustEntry(real, seen.st_uid, seen.st_dev, seen.st_ino)
 
 
-def _load(
-    path: str, dependencies: FileState
-) -> tuple[dict[str, TrustEntry], tuple[AnswerWarning, ...]]:
-    if dependencies.state is None:
-        return {}, ()
+def _load(path: str) -> _Known:
+    dependencies = (file_state(path),)
+    if dependencies[0].state is None:
+        return _Known(dependencies, {}, ())
     try:
         seen = os.stat(path)
         if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
             raise ValueError("others may write it")
-        with open(path, encoding="utf-8") as file:
+        if not stat.S_ISREG(seen.st_mode):
+            raise ValueError("not a regular file")
+        # Should it be a FIFO by now, it opens all the same.
+        with open(path, encoding="utf-8", opener=_nonblocking) as file:
             shape: Any = json.load(file)
         entries = [
             TrustEntry(str(one["path"]), int(one["uid"]), int(one["device"]), int(one["inode"]))
@@ -165,8 +160,12 @@ def _load(
             f"{path} cannot be used ({_reason(error)}): no store of a checkout is allowed;"
             " remove the file and allow them again"
         )
-        return {}, (AnswerWarning("trust_unreadable", message, path=path),)
-    return {entry.path: entry for entry in entries}, ()
+        return _Known(dependencies, {}, (AnswerWarning("trust_unreadable", message, path=path),))
+    return _Known(dependencies, {entry.path: entry for entry in entries}, ())
+
+
+def _nonblocking(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _write(path: str, entries: Mapping[str, TrustEntry]) -> None:

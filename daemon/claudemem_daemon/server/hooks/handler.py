@@ -59,7 +59,8 @@ def read_client(headers: Iterable[tuple[bytes, bytes]]) -> Client:
     return Client(seconds, ACKNOWLEDGES in named, time.monotonic())
 
 
-Submit = Callable[[Callable[[], HookAnswer]], Awaitable[HookAnswer]]
+Submit = Callable[[HookCall, Callable[[Deadline], HookAnswer]], Awaitable[HookAnswer]]
+"""Runs what reads files in a worker, which knows the deadline that the settings give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,18 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class HookHandler:
-    """Used on the event loop; `submit` runs what reads files in a worker."""
+    """Used on the event loop."""
 
     pipeline: Pipeline
     sessions: Sessions
-    submit: Submit
 
     async def answer(
-        self, platform: str, body: bytes, environ: Mapping[str, str], until: Deadline
+        self,
+        platform: str,
+        body: bytes,
+        environ: Mapping[str, str],
+        submit: Submit,
+        until: Deadline,
     ) -> Delivery:
         """Odd input is nothing to print, never an error.
 
@@ -99,7 +104,9 @@ class HookHandler:
             if plan is not None and plan.how == "nothing":
                 answer = _nothing(platform, call, "told before, or for the next prompt")
             else:
-                answer = await self.submit(lambda: reply(call, environ, plan, self.pipeline, until))
+                answer = await submit(
+                    call, lambda until: reply(call, environ, plan, self.pipeline, until)
+                )
         except BaseException:
             self.sessions.settle(call, claim)
             raise

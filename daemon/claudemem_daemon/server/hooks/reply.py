@@ -94,12 +94,13 @@ class _Asked:
         return HookAnswer(no_output(call.caller), detail, call.event, self.question.cwd, marks)
 
     def whole(self) -> HookAnswer:
-        answer = self.pipeline.ask(self.question, self.deadline)
+        most, unit = cap_of(self.call.caller, self.call.kind)
+        made = self.pipeline.context(self.question, self.deadline, cap=most, unit=unit)
+        answer, context = made.answer, made.context
         rows = answer.selection
         if self.call.guessed and not (rows.observations or rows.summaries):
             # That nothing is known of a folder nobody named is not worth a word.
             return self.nothing("no cwd")
-        context = self._render(answer)
         marks = {**(self.plan.marks or {}), **marks_of(rows)}
         digest = hashlib.sha256(context.text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         if context.text and digest == self.plan.unless:
