@@ -44,6 +44,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head = 0
         self._body = 0
         self._most_body = MOST_BODY
+        self._empty_lines = 0
+        """Bytes of them since the last request."""
         self._in_head = True
         self._in_line = True
         self._outstanding = 0
@@ -98,10 +100,15 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self.idle and self._in_head and not self._head:
             self._delivered(True, acknowledged=data.startswith((b"\r", b"\n")))
-            # Empty lines before a request say nothing else.
-            data = data.lstrip(b"\r\n")
-            if not data:
+            # Empty lines before a request say nothing else, but nobody may send them for ever.
+            rest = data.lstrip(b"\r\n")
+            self._empty_lines += len(data) - len(rest)
+            if self._empty_lines > MOST_HEAD:
+                self._refuse_head()
                 return
+            if not rest:
+                return
+            data = rest
         if self._in_head:
             self._head += len(data)
             if self._in_line:
@@ -133,7 +140,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._outstanding += 1
         self._in_head = False
-        self._head = 0
+        self._head = self._empty_lines = 0
         self._body = 0
 
     def on_body(self, body: bytes) -> None:
