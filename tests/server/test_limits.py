@@ -222,6 +222,8 @@ def test_a_large_answer_arrives_whole_at_a_slow_reader(daemon: Daemon, home: Pat
     words = "Größe 🌍 " * 600
     for number in range(40):
         add_observation(store, project="p", title=f"title-{number}", narrative=words)
+    settings = home / ".claude-mem" / "settings.json"
+    settings.write_text('{"CLAUDE_MEM_CONTEXT_FULL_COUNT": "50"}')
     with daemon.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         connection.sendall(
