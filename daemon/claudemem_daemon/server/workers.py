@@ -89,15 +89,15 @@ class Workers:
             if future.cancelled():
                 return
             began = time.thread_time()
+            result, failure = None, None
             try:
                 with each_path_once():
                     result = work()
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-                _settle(loop, future, None, error)
-            else:
-                _settle(loop, future, result, None)
+                failure = error
             if like is not None:
                 self._remember(like, time.thread_time() - began)
+            _settle(loop, future, result, failure)
 
         with self._condition:
             seconds = self._seconds.get(like, UNKNOWN_SECONDS)
