@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tests.benchmarks.answers import after_write, clients, same_rows, warm
 from tests.benchmarks.daemon import Daemon
+from tests.benchmarks.database import database
 from tests.benchmarks.measure import Effort, Figure
 from tests.benchmarks.processes import hooks, idle, memory, starts
 from tests.benchmarks.site import BY_SIZE, Site, prepare_ground
@@ -16,7 +17,7 @@ from tests.benchmarks.worst import endless, heavy
 
 SECTIONS = (
     "first ever", "start", "warm", "after a write", "hooks", "clients", "worst cases", "memory",
-    "idle",
+    "idle", "team database",
 )  # fmt: skip
 
 
@@ -75,3 +76,5 @@ def _parts(
             yield "memory", memory(site, daemon, effort, at_start)
         if wanted("idle") and last:
             yield "idle", idle(site, daemon, effort)
+    if wanted("team database") and last:
+        yield "team database", database(site.rows, effort)

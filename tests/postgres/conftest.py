@@ -29,10 +29,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def database(cluster: Cluster) -> str:
+def database(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """The name of a database as the server of a team has it, without rows."""
     name = f"claude_mem_{next(NUMBERS)}"
-    cluster.create(name)
+    cluster.create(name, getattr(request, "param", ""))
     with cluster.admin(name) as admin:
         admin.execute(SCHEMA)
     return name
@@ -77,7 +77,9 @@ def make_machine(home: Path, url: str) -> Machine:
     subprocess.run([*git, "-C", str(shop), "worktree", "add", "-q", str(cart)], check=True)
     data = home / ".claude-mem"
     data.mkdir()
-    (data / "settings.json").write_text(json.dumps({"CLAUDE_MEM_DAEMON_STORES": {"*": url}}))
+    (data / "settings.json").write_text(
+        json.dumps({"CLAUDE_MEM_DAEMON_STORES": {"*": url}, "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 5000})
+    )
     make_store(data / "claude-mem.db")
     add_observation(data / "claude-mem.db", project="shop", title="Local row")
     return Machine(home, shop, cart)

@@ -16,15 +16,18 @@ from tests.support.postgres import add_row
 from tests.support.stores import add_observations, iso
 
 Admin = psycopg.Connection[Any]
-PROJECTS = ("shop", "shop/shop-cart", "shop-cart", "shop/gone", "shopper", "other", "shop%")
-OURS = ("shop", "shop/shop-cart", "shop-cart", "shop/gone")
+PROJECTS = (
+    "shop", "shop/shop-cart", "shop-cart", "shop/gone", "shopper", "other", "shop%", "SHOP/a",
+    "Shop/zz", "shop/\U0001f600", "shop.x", "shop",
+)  # fmt: skip
+OURS = ("shop", "shop/shop-cart", "shop-cart", "shop/gone", "shop/\U0001f600")
 TYPES = ("bugfix", "discovery", "feature")
 CONCEPTS = ("gotcha", "pattern", "how-it-works")
 FIRST = 1_790_000_000_000
 
 LOCAL = """
 SELECT title, created_at_epoch, project FROM observations
-WHERE project IN ('shop', 'shop/shop-cart', 'shop-cart', 'shop/gone') AND type IN ({types})
+WHERE project IN ('shop', 'shop/shop-cart', 'shop-cart', 'shop/gone', 'shop/\U0001f600') AND type IN ({types})
 AND EXISTS (SELECT 1 FROM json_each(concepts) WHERE value IN ({concepts}))
 """
 REMOTE = """
@@ -35,6 +38,7 @@ WHERE metadata->>'project' = ANY(%s) AND kind = ANY(%s) AND metadata->'concepts'
 """
 
 
+@pytest.mark.parametrize("database", ["", "en-US"], indirect=True)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_one_list_is_what_plain_sql_says(machine: Machine, admin: Admin, seed: int) -> None:
     chance = random.Random(seed)

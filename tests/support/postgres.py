@@ -128,10 +128,15 @@ class Cluster:
     def url(self, database: str, user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={self._folder}"
 
-    def create(self, database: str) -> str:
-        """A new database; its URL for the owner."""
+    def create(self, database: str, icu_locale: str = "") -> str:
+        """A new database; its URL for the owner. `icu_locale` is the order of its letters."""
+        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database))
+        if icu_locale:
+            statement += sql.SQL(" TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE {}").format(
+                sql.Literal(icu_locale)
+            )
         with psycopg.connect(self.url("postgres"), autocommit=True) as admin:
-            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+            admin.execute(statement)
         return self.url(database)
 
     def admin(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:

@@ -217,7 +217,8 @@ class Sources:
 
     @property
     def complete(self) -> bool:
-        return not self.failures and not self.unfinished
+        stand_ins = {one.ref.path for one in self.opened if one.reader.trouble is not None}
+        return not self.failures.keys() - stand_ins and not self.unfinished
 
     def stopped(self, source: Source, error: StoreError) -> None:
         if error.reason == "slow":

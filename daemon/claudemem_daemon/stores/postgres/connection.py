@@ -25,6 +25,8 @@ BEGIN: Final = (
 )
 """The planner has no statistics of our filters, and would read and sort all rows of a project for
 the newest few. With these it goes down the index where there is one."""
+EXTENSION_SECONDS: Final = 0.05
+"""For less it is not worth a round trip."""
 GRACE_SECONDS: Final = 0.25
 """How much longer than the server's own `statement_timeout` we wait for its answer."""
 
@@ -80,21 +82,30 @@ class Session:
 
         Raises `StoreError`, as every method does.
         """
-        self.extend(deadline)
-        milliseconds = max(1, int(deadline.remaining() * 1000))
+        self._server.deadline = deadline
         # One message, one round trip. All LOCAL: behind a pooler the next session is another's.
-        cursor = self._run(f"{BEGIN}; SET LOCAL statement_timeout = {milliseconds}; {SNAPSHOT}")
+        timeout = f"SET LOCAL statement_timeout = {_milliseconds(deadline)}"
+        cursor = self._run(f"{BEGIN}; {timeout}; {SNAPSHOT}")
         while cursor.nextset():
             pass
         return str((cursor.fetchone() or ("",))[0])
 
     def snapshot(self, deadline: Deadline) -> str:
         """The state that a transaction would see if it began now; one round trip."""
-        self.extend(deadline)
+        self._server.deadline = deadline
         return str(self.rows(SNAPSHOT)[0][0])
 
     def extend(self, deadline: Deadline) -> None:
+        """Give statements until a later deadline; the server cancels those that take longer. An
+        earlier one is the caller's to keep: a server that is busy is not away."""
+        known = self._server.deadline
+        if known is not None and deadline.at <= known.at + EXTENSION_SECONDS:
+            return
         self._server.deadline = deadline
+        self._run(f"SET LOCAL statement_timeout = {_milliseconds(deadline)}")
+
+    def interrupt(self) -> None:
+        self._server.deadline = Deadline.after(0)
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
         """All rows of a statement, prepared by the server when it comes often."""
@@ -127,6 +138,10 @@ class Session:
             # What the server still sends belongs to no question that we will ask.
             self.close()
         return translate(error, self.path)
+
+
+def _milliseconds(deadline: Deadline) -> int:
+    return max(1, int(deadline.remaining() * 1000))
 
 
 def _adapted(parameters: Sequence[object]) -> list[object] | None:

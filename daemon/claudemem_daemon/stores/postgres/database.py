@@ -116,7 +116,7 @@ class DatabaseStore:
         self._closed = True
         with self._lock:
             for session in self._in_use:
-                session.extend(Deadline.after(0))
+                session.interrupt()
 
     def _version(self, number: int) -> StoreVersion:
         return StoreVersion(self.path, (self.path,), number, racy=False, still=self._still)

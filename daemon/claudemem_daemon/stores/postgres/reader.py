@@ -32,7 +32,8 @@ T = TypeVar("T")
 
 MAX_ANSWERS: Final = 256
 MAX_IDS: Final = 20_000
-PAGE: Final = 100
+MIN_PAGE: Final = 20
+MAX_PAGE: Final = 1_000
 SCHEMA: Final = Schema(
     version=None,
     observations=frozenset(("id", "project", "created_at_epoch", *OBSERVATION_CELLS)),
@@ -124,9 +125,16 @@ class DatabaseReader:
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        wanted, starts = frozenset(names), tuple(prefixes)
-        among = [name for name in self.projects() if name in wanted or name.startswith(starts)]
-        return tuple(str(row[0]) for row in self._known(sql.with_rows(table, among))), ()
+        if self._indexed:
+            every = [row[0] for start in prefixes for row in self._known(sql.names_below(start))]
+        else:
+            every = list(self.projects())
+        found = dict.fromkeys(sorted({n for n in every if n.startswith(tuple(prefixes))}))
+        found |= dict.fromkeys(names)
+        if table != "observations":
+            # To look whether a project has a summary costs as much as to look for the newest ones.
+            return tuple(found), ()
+        return tuple(str(row[0]) for row in self._known(sql.with_rows(table, tuple(found)))), ()
 
     def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         return self.projects()
@@ -139,7 +147,7 @@ class DatabaseReader:
         return sql.row_number("", int(microseconds) - late)
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
-        size = max(PAGE, min(limit, 1_000))
+        size = max(MIN_PAGE, min(limit, MAX_PAGE))
         before: sql.Position | None = None
         same: list[Candidate] = []
         while True:
@@ -224,8 +232,9 @@ class DatabaseReader:
         return int(self._known(sql.how_many(wanted.projects))[0][0])
 
     def files_of_session(self, session: str) -> Iterator[Cell]:
-        for row in self._known(sql.files_of_session(session)):
-            yield from row
+        if session:
+            for row in self._known(sql.files_of_session(session)):
+                yield from row
 
     def files_outside(
         self,
@@ -239,7 +248,7 @@ class DatabaseReader:
             yield number, str(project), read, modified
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
-        query = sql.newest("observations", wanted, max(PAGE, min(limit, 1_000)), None)
+        query = sql.newest("observations", wanted, max(MIN_PAGE, min(limit, MAX_PAGE)), None)
         steps = self._rows(sql.Query("EXPLAIN " + query.text, query.parameters))
         return (
             ExplainedQuery(

@@ -72,6 +72,22 @@ NAMES_BY_INDEX: Final = Query(
 """One index step a name."""
 
 
+def names_below(prefix: str) -> Query:
+    """The projects that begin with `prefix`, and perhaps others: what lies between in the order of
+    letters that the database has. One index step a name."""
+    # The last letter in the order of bytes, and the one in the order of ICU.
+    end = "greatest(%s || chr(1114111), %s || chr(65535))"
+    between = f"{PROJECT} < {end} ORDER BY {PROJECT} LIMIT 1"
+    return Query(
+        f"WITH RECURSIVE names AS ((SELECT {PROJECT} AS name FROM observations"
+        f" WHERE {PROJECT} >= %s AND {between})"
+        f" UNION ALL SELECT (SELECT {PROJECT} FROM observations"
+        f" WHERE {PROJECT} > names.name AND {between}) FROM names WHERE names.name IS NOT NULL)"
+        " SELECT name FROM names WHERE name IS NOT NULL",
+        (prefix,) * 5,
+    )
+
+
 def row_number(identity: str, microseconds: int) -> int:
     """A number for a row that grows with its time and tells rows of one time apart."""
     return microseconds << 32 | crc32(identity.encode())

@@ -1,0 +1,137 @@
+"""A team's database beside the local store: warm, after a write, and with its server stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import psycopg
+
+from claudemem_daemon.database_url import CREATE_INDEX
+from tests.benchmarks.client import HEALTHZ, inject
+from tests.benchmarks.daemon import Daemon
+from tests.benchmarks.measure import Effort, Figure, Turn, interleave, median, p99
+from tests.support.postgres import SCHEMA, Cluster, add_row, server_folder
+from tests.support.stores import add_observation, make_store
+
+_FILL: Final = """
+INSERT INTO observations (id, kind, content, metadata, created_at)
+SELECT gen_random_uuid()::text, CASE WHEN hashint4(n) & 31 = 0 THEN 'summary'
+    ELSE (array['bugfix', 'feature', 'discovery', 'decision'])[1 + n %% 4] END, 'text',
+    jsonb_build_object('title', 'Row ' || n, 'concepts', jsonb_build_array('gotcha'),
+        'narrative', repeat('words ', 50), 'project',
+        CASE WHEN n %% 10 < 5 AND n %% 7 < 6 THEN 'shop' WHEN n %% 10 < 6 THEN 'shop/w' || n %% 50
+        ELSE 'other' || n %% 2000 END),
+    now() - interval '1 day' - n * interval '30 seconds'
+FROM generate_series(1, %s) AS n
+"""
+_BY_HAND: Final = """
+SELECT id, kind, metadata FROM observations
+WHERE metadata->>'project' = 'shop' AND kind <> 'summary' AND metadata->'concepts' ? 'gotcha'
+ORDER BY created_at DESC LIMIT 50
+"""
+
+
+def database(rows: int, effort: Effort) -> Iterator[Figure]:
+    """Nothing where there is no PostgreSQL server."""
+    if server_folder() is None:
+        return
+    with tempfile.TemporaryDirectory(prefix="cm-") as home, Cluster() as cluster:
+        cluster.create("team")
+        with closing(cluster.admin("team")) as admin:
+            admin.execute(SCHEMA)
+            admin.execute(_FILL, (rows,))
+            admin.execute(CREATE_INDEX)
+            admin.execute("ANALYZE observations")
+            shop = _prepare(home, cluster.url("team"))
+            with Daemon(home) as daemon:
+                yield from _answers(daemon, admin, shop, rows, effort)
+            admin.close()
+            with Daemon(home) as daemon:
+                yield from _stopped(daemon, cluster, shop, rows, effort)
+
+
+def _prepare(home: str, url: str) -> str:
+    shop = os.path.join(home, "shop")
+    subprocess.run(["git", "init", "-q", shop], check=True)
+    data = os.path.join(home, ".claude-mem")
+    os.mkdir(data)
+    with open(os.path.join(data, "settings.json"), "w", encoding="utf-8") as file:
+        json.dump({"CLAUDE_MEM_DAEMON_STORES": {"*": url}}, file)
+    store = os.path.join(data, "claude-mem.db")
+    make_store(store)
+    add_observation(store, project="shop", title="Local row")
+    return shop
+
+
+def _answers(
+    daemon: Daemon, admin: psycopg.Connection[Any], shop: str, rows: int, effort: Effort
+) -> Iterator[Figure]:
+    request = inject(shop)
+
+    def round_trip() -> float:
+        began = time.perf_counter()
+        admin.execute("SELECT 1").fetchall()
+        return time.perf_counter() - began
+
+    def by_hand() -> float:
+        began = time.perf_counter()
+        admin.execute(_BY_HAND).fetchall()
+        return time.perf_counter() - began
+
+    def after_write() -> float:
+        title = f"Written {time.time_ns()}"
+        add_row(admin, "shop", title)
+        reply = daemon.client.ask(request)
+        if title not in reply.text:
+            raise AssertionError(reply.text[:500])
+        return reply.seconds
+
+    warm: dict[str, Turn] = {
+        "ours": lambda: daemon.client.seconds(request),
+        "healthz": lambda: daemon.client.seconds(HEALTHZ),
+        "trip": round_trip,
+    }
+    taken = interleave(warm, effort.turns)
+    floor = median(taken["healthz"]) + 2 * median(taken["trip"])
+    ours = median(taken["ours"])
+    yield Figure(
+        "team database", "warm", rows, ours, p99=p99(taken["ours"]), floor=floor,
+        floor_name="/healthz and two round trips", goal="at most the floor", met=ours <= floor,
+    )  # fmt: skip
+    taken = interleave({"ours": after_write, "hand": by_hand, "trip": round_trip}, effort.writes)
+    floor, ours = median(taken["hand"]), median(taken["ours"])
+    most = 3 * floor + median(taken["trip"])
+    yield Figure(
+        "team database", "after a write", rows, ours, p99=p99(taken["ours"]), floor=floor,
+        floor_name="the best plan by hand", goal="3 x and one round trip", met=ours <= most,
+    )  # fmt: skip
+
+
+def _stopped(
+    daemon: Daemon, cluster: Cluster, shop: str, rows: int, effort: Effort
+) -> Iterator[Figure]:
+    daemon.client.ask(inject(shop))
+    cluster.stop(signal.SIGKILL)
+    first = daemon.client.ask(inject(shop))
+    second = daemon.client.seconds(inject(shop)) * 1000
+    taken = interleave(
+        {
+            "ours": lambda: daemon.client.seconds(inject(shop)),
+            "healthz": lambda: daemon.client.seconds(HEALTHZ),
+        },
+        effort.turns,
+    )
+    yield Figure(
+        "team database", "server killed, second answer", rows, second,
+        floor=median(taken["healthz"]), floor_name="/healthz",
+        note=f"the first took {first.seconds * 1000:.1f} ms, those after it"
+        f" {median(taken['ours']):.2f} ms",
+    )  # fmt: skip
