@@ -11,13 +11,17 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from claudemem_daemon.local import state_dir
+from claudemem_daemon.local import of_another, open_own, replace_own, state_dir
 
 LIST = "folders.json"
 
 
 def make(folder: str, environ: Mapping[str, str]) -> None:
-    """Make `folder` and all that is missing above it. Raises `OSError`."""
+    """Make `folder` and all that is missing above it, but nothing in a folder of another user.
+    Raises `OSError`."""
+    refused = of_another(folder)
+    if refused is not None:
+        raise PermissionError(0, refused)
     missing = _missing(folder)
     os.makedirs(folder, exist_ok=True)
     if missing:
@@ -74,7 +78,7 @@ def _path(environ: Mapping[str, str]) -> str:
 
 def _read(environ: Mapping[str, str]) -> list[str]:
     try:
-        with open(_path(environ), encoding="ascii") as file:
+        with open(open_own(_path(environ), os.O_RDONLY), encoding="ascii") as file:
             made = json.load(file)
     except (OSError, ValueError, RecursionError):
         return []
@@ -82,8 +86,4 @@ def _read(environ: Mapping[str, str]) -> list[str]:
 
 
 def _write(folders: Iterable[str], environ: Mapping[str, str]) -> None:
-    path = _path(environ)
-    with open(path + ".new", "w", encoding="ascii") as file:
-        json.dump(list(folders), file, indent=1)
-        file.write("\n")
-    os.replace(path + ".new", path)
+    replace_own(_path(environ), (json.dumps(list(folders), indent=1) + "\n").encode("ascii"))

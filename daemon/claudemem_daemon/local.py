@@ -114,22 +114,54 @@ def other_owner(path: str) -> int | None:
         return None if owner in (os.geteuid(), 0) else owner
 
 
+def of_another(path: str) -> str | None:
+    """The line that refuses to write where `other_owner` names somebody; None where nobody."""
+    owner = other_owner(path)
+    if owner is None:
+        return None
+    return (
+        f"{path} belongs to user {owner} and this is user {os.geteuid()}: nothing was written; run"
+        f" it as user {owner}, without sudo"
+    )
+
+
 def open_own(path: str, flags: int) -> int:
     """A regular file of ours, opened so that nothing can block; a new one has mode 0600.
 
     Where something else is in its place, it is put aside as `<path>.aside` if the file may be
     created. Raises `OSError`.
     """
+    if not _is_own(path):
+        if not flags & os.O_CREAT:
+            raise OSError(0, "not a regular file of yours", path)
+        os.rename(path, path + ".aside")
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+
+
+def replace_own(path: str, data: bytes, *, sync: bool = True) -> None:
+    """Write a file of ours whole, or leave it as it was. For one writer at a time: the name of the
+    file in between is always the same, so that a killed one leaves no litter. Raises `OSError`."""
+    fresh = path + ".new"
+    file = open_own(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+        if sync:
+            os.fsync(file)
+    finally:
+        os.close(file)
+    if not _is_own(path):
+        os.rename(path, path + ".aside")
+    os.replace(fresh, path)
+
+
+def _is_own(path: str) -> bool:
+    """A regular file of ours, or nothing yet."""
     try:
         seen = os.lstat(path)
     except FileNotFoundError:
-        pass
-    else:
-        if seen.st_mode & 0o170000 != 0o100000 or seen.st_uid != os.geteuid():
-            if not flags & os.O_CREAT:
-                raise OSError(0, "not a regular file of yours", path)
-            os.rename(path, path + ".aside")
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        return True
+    return seen.st_mode & 0o170000 == 0o100000 and seen.st_uid == os.geteuid()
 
 
 def expand(path: str, environ: Mapping[str, str]) -> str:

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.hookfiles.commands import python_line
+from claudemem_daemon.hookfiles.files import install
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command, run_to_end
+from tests.support.stores import make_store
 
 COMMANDS = (["context"], ["query"], ["status"], ["config"], ["worktrees"], ["explain"], ["doctor"])
 
@@ -124,16 +126,46 @@ def test_a_launcher_without_its_python_says_so(tmp_path: Path) -> None:
     assert b"its Python is gone" in told.stderr
 
 
+SUDO = (
+    ["hook", "claude-code"],
+    ["hooks", "install", "claude-code"],
+    ["hooks", "install", "codex"],
+    ["hooks", "install", "claude-code", "--project"],
+    ["hooks", "uninstall", "gemini-cli"],
+    ["service", "install"],
+    ["service", "uninstall"],
+    ["allow", "../store.db"],
+    ["run"],
+    ["start"],
+)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
-def test_under_sudo_nothing_is_made_in_the_users_home(tmp_path: Path) -> None:
-    os.chown(tmp_path, 1000, 1000)
+@pytest.mark.parametrize("arguments", SUDO, ids=" ".join)
+def test_under_sudo_nothing_is_made_in_the_users_home(tmp_path: Path, arguments: list[str]) -> None:
+    checkout = tmp_path / "app"
+    subprocess.run(["git", "init", "-q", checkout], check=True)
+    make_store(tmp_path / "store.db")
+    environ = clean_environ(tmp_path)
+    install("gemini-cli", environ, python_line("gemini-cli", command()[0]))
+    shutil.rmtree(tmp_path / ".claude-mem", ignore_errors=True)
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text("{}")
+    paths = [tmp_path, *tmp_path.rglob("*")]
+    for path in paths:
+        os.chown(path, 1000, 1000)
+    before = {path: path.read_bytes() for path in paths if path.is_file()}
     done = subprocess.run(
-        [*command(), "hook", "claude-code"],
+        [*command(), *arguments],
         input=b'{"session_id":"s","cwd":"/","hook_event_name":"SessionStart"}',
-        env=clean_environ(tmp_path),
+        env=environ,
+        cwd=checkout,
         capture_output=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert b"HOME belongs to user 1000" in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert (done.returncode == 0, done.stdout) == (arguments[0] == "hook", b"")
+    assert b"belongs to user 1000" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert [tmp_path, *tmp_path.rglob("*")] == paths
+    assert {path: path.read_bytes() for path in before} == before
+    assert {path.stat().st_uid for path in paths} == {1000}

@@ -418,7 +418,8 @@ def test_a_file_that_is_not_what_it_should_be_is_put_aside(world: World, odd: st
 
 def test_a_killed_daemon_has_written_what_it_told(world: World) -> None:
     text(world, CLAUDE, start())
-    eventually(lambda: b'"session-1"' in sessions_file(world).read_bytes(), "it is written")
+    path = sessions_file(world)
+    eventually(lambda: path.exists() and b'"session-1"' in path.read_bytes(), "it is written")
     world.daemon.kill()
     world.daemon.start()
     assert text(world, CLAUDE, start(source="resume")) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from claudemem_daemon.client import Client
 from claudemem_daemon.errors import DaemonError
 from claudemem_daemon.server.lifecycle import InstanceLock, private_folder
 from tests.support.daemon import (
@@ -361,4 +363,38 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"{tmp_path}/.claude-mem/daemon" in done.stderr
     assert "No space left" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_start_answers_when_it_is_done_and_logs_show_what_was(home: Path) -> None:
+    environ = clean_environ(home)
+    assert run_to_end(environ, "logs").returncode == 2
+    started = run_to_end(environ, "start")
+    try:
+        assert started.returncode == 0, started.stderr
+        pid = int(started.stdout.removeprefix("started, pid "))
+        health = json.loads(Client(environ).get("/healthz"))
+        assert health["pid"] == pid
+        assert run_to_end(environ, "start").stdout == f"already running, pid {pid}\n"
+        assert f"[{pid}]" in run_to_end(environ, "logs").stdout
+        with subprocess.Popen(
+            [*command(), "logs", "-f", "-n", "1"], env=environ, stdout=subprocess.PIPE, text=True
+        ) as following:
+            assert following.stdout is not None
+            assert "answers on" in following.stdout.readline()
+            assert run_to_end(environ, "reload").returncode == 0
+            assert run_to_end(environ, "stop").returncode == 0
+            assert "asked to stop" in following.stdout.readline()
+            following.terminate()
+    finally:
+        run_to_end(environ, "stop")
+
+
+def test_start_says_why_it_cannot(home: Path) -> None:
+    place = home / ".claude-mem" / "daemon" / "daemon.sock"
+    place.parent.mkdir(parents=True, mode=0o700)
+    place.write_text("precious")
+    done = run_to_end(clean_environ(home), "start")
+    assert done.returncode == 1
+    assert f"{place} is a file that is no socket" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -52,6 +52,15 @@ class Manager:
             timeout=60,
         )
 
+    def background(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["nsenter", "-t", str(self.pid), "-m", *arguments],
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
     def systemctl(self, *arguments: str) -> str:
         return self.run("systemctl", "--user", *arguments).stdout.strip()
 

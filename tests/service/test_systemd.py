@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.manager import Manager, user_manager, why_not
-from tests.support.daemon import eventually
+from tests.support.daemon import command, eventually
 from tests.support.stores import add_observation, make_store
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -111,3 +112,44 @@ def test_the_shipped_units_verify_without_a_word(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_socket_of_the_unit_is_never_lost(manager: Manager) -> None:
+    def answered() -> bool:
+        said = manager.run("curl", "-sf", "-m5", "--unix-socket", str(path), "http://l/healthz")
+        return said.returncode == 0 and json.loads(said.stdout)["pid"] == manager.main_pid()
+
+    path = manager.home / ".claude-mem" / "daemon" / "daemon.sock"
+    # By hand first: it gives way to the service.
+    by_hand = manager.background(*command(), "run")
+    eventually(path.exists, "it listens")
+    assert manager.ours("service", "install").returncode == 0
+    assert answered()
+    assert by_hand.wait(20) == 0
+
+    # Idle, and one by hand leaves the socket alone.
+    manager.systemctl("stop", "claudemem-daemon.service")
+    inode = path.stat().st_ino
+    second = manager.ours("run")
+    assert second.returncode == 1
+    assert "already running" in second.stderr
+    assert path.stat().st_ino == inode
+    assert answered()
+
+    # The folder is removed under the running daemon.
+    pid = manager.main_pid()
+    shutil.rmtree(path.parent)
+    eventually(lambda: manager.main_pid() != pid and path.exists(), "systemd has bound it anew")
+    assert answered()
+    manager.systemctl("stop", "claudemem-daemon.service")
+    assert path.exists()
+
+    # The folder is removed while nobody runs who could see it.
+    shutil.rmtree(path.parent)
+    told = manager.ours("doctor").stdout
+    assert f"{path} is gone" in told
+    assert "fix: claudemem-daemon service install" in told
+    assert manager.ours("service", "status").returncode == 1
+    assert manager.ours("service", "install").returncode == 0
+    assert answered()
+    assert manager.ours("service", "status").returncode == 0

@@ -19,6 +19,7 @@ from claudemem_daemon.errors import ClaudememError
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("demo", "See it work in a temporary folder. Needs git."),
     "run": ("running", "Run the daemon in the foreground."),
+    "start": ("running", "Start the daemon in the background."),
     "status": ("status", "How the daemon is, and the one thing to do next."),
     "context": ("context", "The text that a hook puts in front of a prompt here."),
     "query": ("context", "The observations behind the context."),
@@ -34,6 +35,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "allow": ("trust", "Let a store that a checkout brings along be read."),
     "deny": ("trust", "Take `allow` back."),
     "doctor": ("doctor", "Check everything from end to end."),
+    "logs": ("running", "What the daemon wrote down: its file, or its service's journal."),
     "reload": ("running", "Make the daemon read its settings again."),
     "stop": ("running", "Stop the daemon."),
     "man": ("manual", "The manual page, as roff."),

@@ -1,17 +1,25 @@
-"""`run`, `reload`, `stop`: the daemon's life by hand."""
+"""`run`, `start`, `logs`, `reload`, `stop`: the daemon's life by hand."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from contextlib import suppress
 
 import click
 
-from claudemem_daemon.cli.options import plain
+from claudemem_daemon.cli.options import path_text, plain
 from claudemem_daemon.client import Client, Unreachable, is_daemon, lock_holder
-from claudemem_daemon.errors import DaemonError
+from claudemem_daemon.errors import DaemonError, NotFound
+from claudemem_daemon.hookfiles.commands import launcher
+from claudemem_daemon.local import open_own
+from claudemem_daemon.service.manage import log_file
+from claudemem_daemon.service.templates import SERVICE
 
+START_SECONDS = 15.0
 STOP_SECONDS = 15.0
 
 
@@ -27,6 +35,71 @@ def run_command() -> int:
     from claudemem_daemon.server.run import run_daemon
 
     return run_daemon(os.environ)
+
+
+@click.command("start")
+def start_command() -> None:
+    """Start the daemon in the background, and wait until it answers.
+
+    For machines without a service manager; elsewhere `service install` is better. Says so where
+    one runs already.
+    """
+    client = Client(os.environ)
+    with suppress(Unreachable):
+        click.echo(f"already running, pid {client.get_json('/healthz')['pid']}")
+        return
+    with subprocess.Popen(
+        [launcher(os.environ, sys.argv[0]), "run"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+    ) as process:
+        click.echo(f"started, pid {_answering(client, process)}")
+        # Not waited for: it goes on without us.
+        process.returncode = 0
+
+
+def _answering(client: Client, process: subprocess.Popen[bytes]) -> int:
+    """The pid of the daemon that answers, once one does."""
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return int(client.get_json("/healthz")["pid"])
+        except Unreachable as error:
+            if process.poll() is not None and lock_holder(os.environ) is None:
+                said = process.stderr.read().decode("utf-8", "replace") if process.stderr else ""
+                last = (said.splitlines() or ["it ended without a word"])[-1]
+                message = plain(last.removeprefix("claudemem-daemon: "), 400)
+                raise DaemonError(message) from None
+            if time.monotonic() > end:
+                process.kill()
+                raise error from None
+        time.sleep(0.02)
+
+
+@click.command("logs")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option("-n", "--lines", default=100, show_default=True, help="How many of the last lines.")
+def logs_command(follow: bool, lines: int) -> int:
+    """Show the daemon's log: the file in the state folder, or the journal of its service."""
+    path = log_file(os.environ)
+    if path is None:
+        unit = ["journalctl", "--user", "--no-pager", "-u", SERVICE, "-n", str(lines)]
+        return _passed_on([*unit, "-f"] if follow else unit)
+    try:
+        os.close(open_own(path, os.O_RDONLY))
+    except OSError as error:
+        raise NotFound(f"{path_text(path)}: no log there ({error.strerror})") from None
+    return _passed_on(["tail", "-n", str(lines), *(["-F"] if follow else []), path])
+
+
+def _passed_on(command: list[str]) -> int:
+    try:
+        return subprocess.call(command)
+    except OSError as error:
+        raise DaemonError(f"{command[0]} cannot be run: {error.strerror}") from None
 
 
 @click.command("reload")

@@ -73,4 +73,4 @@ def _restart(shape: Mapping[str, Any]) -> str:
         return "systemctl --user restart claudemem-daemon.service"
     if shape["process"]["started_by"] == "launchd":
         return "launchctl kickstart -k gui/$UID/io.github.claudemem-daemon"
-    return "claudemem-daemon stop && claudemem-daemon run"
+    return "claudemem-daemon stop && claudemem-daemon start"

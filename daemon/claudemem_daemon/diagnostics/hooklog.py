@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claudemem_daemon.local import MAX_LOG, state_dir
+from claudemem_daemon.local import MAX_LOG, open_own, state_dir
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ def read_log(environ: Mapping[str, str], last: int = 50) -> tuple[HookFailure, .
     was answered in process, and what goes wrong with that has a line of its own."""
     path = os.path.join(state_dir(environ), "hook.log")
     try:
-        with open(path, "rb") as file:
+        with open(open_own(path, os.O_RDONLY), "rb") as file:
             data = file.read(MAX_LOG * 2)
     except OSError:
         return ()

@@ -18,6 +18,7 @@ from claudemem_daemon.hookfiles.codex import untrusted
 from claudemem_daemon.hookfiles.commands import MARK, python_line
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
 from claudemem_daemon.hookfiles.splice import splice
+from claudemem_daemon.local import of_another
 
 BACKUP = ".before-claudemem-daemon"
 
@@ -127,8 +128,11 @@ def _may_change(path: str) -> None:
     """A file whose owner may not write it was made so by somebody who means it, or by a program
     that makes it anew; the folder would let us replace it all the same.
 
-    Raises `SettingsError`.
+    Raises `SettingsError`; for what belongs to another user, too.
     """
+    refused = of_another(os.path.realpath(path))
+    if refused is not None:
+        raise SettingsError(refused)
     with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
         if not mode & stat.S_IWUSR or not os.access(path, os.W_OK):

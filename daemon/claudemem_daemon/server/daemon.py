@@ -25,17 +25,18 @@ from claudemem_daemon.server.guard import Guard
 from claudemem_daemon.server.hooks.session_file import SessionFile
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.lifecycle import InstanceLock, private_folder, socket_folder
-from claudemem_daemon.server.listening import Listening, bind
+from claudemem_daemon.server.listening import Listening, bind, taken
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.server.metrics import Metrics, Requests
-from claudemem_daemon.server.notify import Notifier
+from claudemem_daemon.server.notify import Notifier, restart_socket_unit
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.serving import Serving
 from claudemem_daemon.server.state import DaemonState, SocketState, StartedBy
 from claudemem_daemon.server.workers import Workers
 from claudemem_daemon.settings.watcher import SettingsWatcher
 
+HEAL_AFTER: Final = 0.05
 HEAL_AGAIN: Final = 1.0
 """Seconds until the next try, when the socket could not be put back."""
 
@@ -92,7 +93,7 @@ class Daemon:
         # The folder above as well: that ours was moved away, only its parent tells.
         above = os.path.dirname(self._folder)
         guard = Guard(
-            loop, self._heal, (self._folder, above, os.path.dirname(self._listening.path))
+            loop, self._heal_soon, (self._folder, above, os.path.dirname(self._listening.path))
         )
         self._guard = guard
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -185,6 +186,10 @@ class Daemon:
 
         done.add_done_callback(reloaded)
 
+    def _heal_soon(self) -> None:
+        """systemd unlinks our socket and binds its own in its place: not in between."""
+        asyncio.get_running_loop().call_later(HEAL_AFTER, self._heal)
+
     def _heal(self) -> None:
         """Put the lock file, the socket and their folders back where they are missing."""
         if self._stop.is_set() or (self._lock.in_place() and self._listening.in_place()):
@@ -194,6 +199,8 @@ class Daemon:
                 private_folder(self._folder)
                 self._lock.acquire()
             if not self._listening.in_place():
+                if taken(self._listening.path):
+                    raise AlreadyRunning("its service manager listens there", pid=None)
                 self._bind_again()
         except AlreadyRunning as error:
             self._log.line(f"another daemon took the place while ours was gone ({error.message})")
@@ -213,6 +220,9 @@ class Daemon:
     def _bind_again(self) -> None:
         path = self._listening.path
         socket_folder(os.path.dirname(path))
+        if self._listening.inherited:
+            # Until it has done so, and where that fails, we answer on a socket of our own.
+            self._workers.submit(restart_socket_unit)
         self._listening = bind(path)
         self._healed += 1
         self._log.line(f"{path} was gone and is there again")

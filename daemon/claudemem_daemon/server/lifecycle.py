@@ -13,7 +13,7 @@ from typing import Final
 
 from claudemem_daemon import __version__
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.local import open_own, short_dir
+from claudemem_daemon.local import of_another, open_own, short_dir
 from claudemem_daemon.server.state import StartedBy
 
 LAUNCHD_LABEL: Final = "claudemem-daemon"
@@ -41,6 +41,9 @@ def private_folder(path: str) -> None:
     Missing ones are made 0700, those above it as well. One that exists is never mended: who opened
     it to others may already have put something there. Raises `DaemonError`.
     """
+    refused = of_another(path)
+    if refused is not None:
+        raise DaemonError(refused)
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with suppress(FileExistsError):

@@ -64,6 +64,20 @@ def bind(path: str) -> Listening:
     return Listening(sock, path, identity, inherited=False)
 
 
+def taken(path: str) -> bool:
+    """Whether a process listens on the socket at `path`. For systemd this is a first question, at
+    which it starts its own daemon."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.setblocking(False)
+        try:
+            client.connect(os.fsencode(path))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return True
+
+
 def inherited(environ: MutableMapping[str, str]) -> Listening | None:
     """The socket that the service manager opened, None when it gave us none.
 

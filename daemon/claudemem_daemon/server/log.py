@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from claudemem_daemon.local import open_own
+
 INACTIVE: Final = "queue_events() called when the thread is inactive"
 """What watchdog says on its own threads' race when a watch ends while it reads: nothing is lost."""
 
@@ -27,7 +29,7 @@ class Log:
         self.path = path
 
     def line(self, message: str) -> None:
-        text = " ".join(message.split())
+        text = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))
         # None where the process was started with descriptor 2 closed.
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"claudemem-daemon: {text}\n")
@@ -49,13 +51,13 @@ class Log:
         self.line(f"{doing} failed: {type(error).__name__}: {error}{where}")
 
     def _append(self, path: str, text: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(path, flags, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        fd = open_own(path, flags)
         try:
             if os.fstat(fd).st_size + len(text) > MOST_LOG:
                 os.rename(path, path + ".1")
                 os.close(fd)
-                fd = os.open(path, flags, 0o600)
+                fd = open_own(path, flags)
             os.write(fd, text.encode("utf-8", "backslashreplace"))
         finally:
             os.close(fd)

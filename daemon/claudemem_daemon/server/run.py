@@ -10,6 +10,7 @@ from typing import Final
 
 import uvloop
 
+from claudemem_daemon.client import Client
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
 from claudemem_daemon.local import socket_path, state_dir
 from claudemem_daemon.server.daemon import Daemon
@@ -20,7 +21,7 @@ from claudemem_daemon.server.lifecycle import (
     socket_folder,
     started_by,
 )
-from claudemem_daemon.server.listening import Listening, bind, inherited
+from claudemem_daemon.server.listening import Listening, bind, inherited, taken
 from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.server.state import StartedBy
@@ -47,8 +48,9 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
         if by == "hand":
             log = Log(os.path.join(folder, "daemon.log"))
         lock.acquire()
-        listening = inherited(environ) or _own(environ)
+        listening = inherited(environ) or _own(environ, lock)
     except AlreadyRunning as error:
+        lock.release()
         log.line(error.message)
         return 1 if by == "hand" else 0
     except DaemonError as error:
@@ -91,7 +93,12 @@ def _fill_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _own(environ: MutableMapping[str, str]) -> Listening:
+def _own(environ: MutableMapping[str, str], lock: InstanceLock) -> Listening:
     path = socket_path(environ)
     socket_folder(os.path.dirname(path))
+    if taken(path):
+        # We have the lock, so this is systemd, whose daemon starts now and needs the lock.
+        lock.release()
+        pid = Client(environ).get_json("/healthz")["pid"]
+        raise AlreadyRunning(f"already running, pid {pid}, started by its service manager", pid=pid)
     return bind(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from glob import glob
 from typing import Literal
 
 from claudemem_daemon import folders
-from claudemem_daemon.errors import ServiceError
+from claudemem_daemon.client import Client
+from claudemem_daemon.errors import DaemonError, ServiceError
+from claudemem_daemon.local import of_another, socket_path, state_dir
 from claudemem_daemon.service import launchd, systemd
-from claudemem_daemon.service.plan import ServicePlan
+from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
 from claudemem_daemon.service.templates import SERVICE, SOCKET
 
 Say = Callable[[str], None]
@@ -47,21 +50,18 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
 
     Raises `ServiceError` when the files are written but the service manager cannot be reached.
     """
-    changed = False
+    _refuse_another(plan)
     for path, content in plan.files.items():
         before = _read(path)
         if before == content:
             say(f"unchanged  {path}")
             continue
         _write(path, content, environ)
-        changed = True
         say(f"{'wrote' if before is None else 'updated'}    {path}")
     for command in plan.start:
         done = _run(command, environ)
         if done is not None and command[:2] != ("launchctl", "bootout"):
             raise ServiceError(_explained(done, plan))
-    if changed and plan.manager == "systemd":
-        _run(("systemctl", "--user", "try-restart", SERVICE), environ)
     say(f"started    {SOCKET if plan.manager == 'systemd' else launchd.PLIST}")
     if plan.manager == "systemd":
         linger = lingering(environ)
@@ -73,6 +73,7 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     """Stop the service and remove the files that `install` writes, no others, and the folders that
     it made for them."""
     there = [path for path in plan.files if os.path.lexists(path)]
+    _refuse_another(plan)
     if not there:
         say("nothing is installed")
         return
@@ -90,6 +91,29 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
         _run(command, environ)
     if trouble is not None:
         say(f"! {_left_behind(trouble)}")
+
+
+def log_file(environ: Mapping[str, str]) -> str | None:
+    """Where the daemon writes; None for the journal, where it runs under systemd or would."""
+    if sys.platform == "darwin":
+        agent = launch_agent(environ)
+        return agent_log(environ) if os.path.exists(agent) else _own_log(environ)
+    try:
+        by_systemd = Client(environ).get_json("/v1/status")["process"]["started_by"] == "systemd"
+    except DaemonError:
+        by_systemd = os.path.exists(os.path.join(unit_folder(environ), SERVICE))
+    return None if by_systemd else _own_log(environ)
+
+
+def _own_log(environ: Mapping[str, str]) -> str:
+    return os.path.join(state_dir(environ), "daemon.log")
+
+
+def _refuse_another(plan: ServicePlan) -> None:
+    for path in plan.files:
+        refused = of_another(path)
+        if refused is not None:
+            raise ServiceError(refused)
 
 
 def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
@@ -115,6 +139,15 @@ def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
         trouble = _run(("launchctl", "print", plan.stop[0][-1]), environ)
     else:
         trouble = _run(("systemctl", "--user", "is-active", "--quiet", SOCKET), environ)
+    socket = socket_path(environ)
+    if trouble is None and plan.manager == "systemd" and not os.path.lexists(socket):
+        return ServiceState(
+            "broken",
+            f"installed and active, but {socket} is gone, so that nobody can ask:"
+            " claudemem-daemon service install",
+            program,
+            there,
+        )
     if trouble is None:
         return ServiceState("active", f"installed and active: {program}", program, there)
     if trouble.unreachable:

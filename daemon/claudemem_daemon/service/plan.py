@@ -45,7 +45,8 @@ def make_plan(
         start=(
             ("systemctl", "--user", "daemon-reload"),
             ("systemctl", "--user", "enable", SERVICE, SOCKET),
-            ("systemctl", "--user", "start", SOCKET),
+            # Not `start`: an active socket whose file is gone comes back only so.
+            ("systemctl", "--user", "restart", SOCKET),
         ),
         stop=(
             ("systemctl", "--user", "disable", "--now", SOCKET, SERVICE),
@@ -59,8 +60,7 @@ def _launchd(
     environ: Mapping[str, str], program: str, environment: Mapping[str, str]
 ) -> ServicePlan:
     home = home_dir(environ)
-    path = os.path.join(home, "Library", "LaunchAgents", launchd.PLIST)
-    log = os.path.join(home, "Library", "Logs", "claudemem-daemon.log")
+    path, log = launch_agent(environ), agent_log(environ)
     domain = f"gui/{os.getuid()}"
     return ServicePlan(
         "launchd",
@@ -73,6 +73,14 @@ def _launchd(
         stop=(("launchctl", "bootout", f"{domain}/{LABEL}"),),
         program=program,
     )
+
+
+def launch_agent(environ: Mapping[str, str]) -> str:
+    return os.path.join(home_dir(environ), "Library", "LaunchAgents", launchd.PLIST)
+
+
+def agent_log(environ: Mapping[str, str]) -> str:
+    return os.path.join(home_dir(environ), "Library", "Logs", "claudemem-daemon.log")
 
 
 def unit_folder(environ: Mapping[str, str]) -> str:

@@ -10,15 +10,15 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.local import of_another, open_own, replace_own
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.stores.checkout import CheckoutFiles
 from claudemem_daemon.warning import AnswerWarning
@@ -119,6 +119,9 @@ class Trust:
     @contextmanager
     def _writing(self) -> Iterator[dict[str, TrustEntry]]:
         folder = os.path.dirname(self.path)
+        refused = of_another(folder)
+        if refused is not None:
+            raise StoreError(refused, path=self.path, reason="owner")
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             with self._lock, _locked_folder(folder):
@@ -143,13 +146,9 @@ def _load(path: str) -> _Known:
     if dependencies[0].state is None:
         return _Known(dependencies, {}, ())
     try:
-        seen = os.stat(path)
-        if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
-            raise ValueError("others may write it")
-        if not stat.S_ISREG(seen.st_mode):
-            raise ValueError("not a regular file")
-        # Should it be a FIFO by now, it opens all the same.
-        with open(path, encoding="utf-8", opener=_nonblocking) as file:
+        with open(open_own(path, os.O_RDONLY), encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & 0o022:
+                raise ValueError("others may write it")
             shape: Any = json.load(file)
         entries = [
             TrustEntry(str(one["path"]), int(one["uid"]), int(one["device"]), int(one["inode"]))
@@ -164,10 +163,6 @@ def _load(path: str) -> _Known:
     return _Known(dependencies, {entry.path: entry for entry in entries}, ())
 
 
-def _nonblocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def _write(path: str, entries: Mapping[str, TrustEntry]) -> None:
     shape = {
         "version": 1,
@@ -176,19 +171,7 @@ def _write(path: str, entries: Mapping[str, TrustEntry]) -> None:
             for one in entries.values()
         ],
     }
-    # mkstemp makes the file 0600 from the start.
-    handle, temporary = tempfile.mkstemp(prefix=".trusted-", dir=os.path.dirname(path))
-    try:
-        with open(handle, "w", encoding="ascii") as file:
-            json.dump(shape, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    replace_own(path, (json.dumps(shape, indent=1) + "\n").encode("ascii"))
 
 
 @contextmanager

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import stat
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from claudemem_daemon.local import open_own, replace_own
 from claudemem_daemon.server.hooks.model import Mark, Marks, SessionKey
 from claudemem_daemon.server.hooks.sessions import Sessions
 
@@ -35,6 +36,7 @@ class SessionFile:
         self._failed = failed
         self._writing = False
         self._dirty = False
+        self._lock = threading.Lock()
         self._lines: dict[SessionKey, tuple[Marks, bytes]] = {}
         sessions.restore(read_sessions(folder))
         sessions.changed = self.changed
@@ -54,11 +56,12 @@ class SessionFile:
 
     def _write(self, known: list[tuple[SessionKey, Marks]]) -> None:
         """Most lines are those of the time before."""
-        before, self._lines = self._lines, {}
-        for key, marks in known:
-            line = before.get(key)
-            self._lines[key] = line if line and line[0] is marks else (marks, _line(key, marks))
-        write_lines(self._folder, [line for _, line in self._lines.values()])
+        with self._lock:
+            before, self._lines = self._lines, {}
+            for key, marks in known:
+                line = before.get(key)
+                self._lines[key] = line if line and line[0] is marks else (marks, _line(key, marks))
+            write_lines(self._folder, [line for _, line in self._lines.values()])
 
     def _written(self, writing: asyncio.Future[None]) -> None:
         self._writing = False
@@ -73,22 +76,15 @@ def read_sessions(folder: str) -> list[tuple[SessionKey, Marks]]:
     put aside; lines that say nothing are left out. Never raises, never blocks."""
     path = os.path.join(folder, NAME)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(open_own(path, os.O_RDONLY), "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise OSError(0, "too large", path)
     except FileNotFoundError:
         return []
     except OSError:
-        _put_aside(path)
-        return []
-    try:
-        seen = os.fstat(file)
-        ours = stat.S_ISREG(seen.st_mode) and seen.st_uid == os.getuid()
-        data = os.read(file, MAX_BYTES + 1) if ours else None
-    except OSError:
-        data = None
-    finally:
-        os.close(file)
-    if data is None or len(data) > MAX_BYTES:
-        _put_aside(path)
+        with suppress(OSError):
+            os.replace(path, path + ".aside")
         return []
     lines = data.decode("utf-8", "replace").splitlines()
     return [known for line in lines if (known := _read_line(line)) is not None]
@@ -104,18 +100,7 @@ def write_lines(folder: str, known: Sequence[bytes]) -> None:
         if left < 0:
             break
         lines.append(line)
-    fresh = os.path.join(folder, f".{NAME}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with suppress(FileNotFoundError):
-        os.unlink(fresh)
-    try:
-        with open(os.open(fresh, flags, 0o600), "wb", buffering=0) as file:
-            file.write(b"".join(reversed(lines)))
-        os.replace(fresh, os.path.join(folder, NAME))
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh)
-        raise
+    replace_own(os.path.join(folder, NAME), b"".join(reversed(lines)), sync=False)
 
 
 def _line(key: SessionKey, marks: Marks) -> bytes:
@@ -140,8 +125,3 @@ def _mark(highest: Any, *file: Any) -> Mark:
     if type(highest) is not int or not all(isinstance(one, int | str) for one in file):
         raise ValueError("no mark")
     return Mark(highest, file or None)
-
-
-def _put_aside(path: str) -> None:
-    with suppress(OSError):
-        os.replace(path, path + ".aside")

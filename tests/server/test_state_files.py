@@ -1,0 +1,54 @@
+"""Our own files, each of them something else: nothing hangs, and it is put aside."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import Daemon, clean_environ, run_to_end
+from tests.support.stores import make_store
+
+ALL = ("daemon.lock", "daemon.log", "sessions.json", "trusted.json", "folders.json", "hook.log")
+WRITTEN_ANEW = ("daemon.lock", "daemon.log", "sessions.json", "trusted.json", "folders.json")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link", "another's"])
+@pytest.mark.parametrize("suffix", ["", ".new"])
+def test_what_is_no_file_of_ours_hangs_nothing(home: Path, kind: str, suffix: str) -> None:
+    state = home / ".claude-mem" / "daemon"
+    state.mkdir(mode=0o700, parents=True)
+    for name in ALL:
+        path = state / (name + suffix)
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "folder":
+            (path / "theirs").mkdir(parents=True)
+        elif kind == "link":
+            path.symlink_to(home / "elsewhere" / name)
+        else:
+            path.write_text("[]")
+            if os.geteuid() == 0:
+                os.chown(path, 65534, 65534)
+    environ = clean_environ(home)
+    store = make_store(home / "store.db")
+    call = {"session_id": "s", "cwd": str(home), "hook_event_name": "SessionStart"}
+    with Daemon(home) as daemon:
+        assert daemon.post("/v1/hooks/claude-code", call).status == 200
+        assert run_to_end(environ, "allow", store).returncode == 0
+        assert run_to_end(environ, "hooks", "install", "claude-code").returncode == 0
+        assert run_to_end(environ, "query", "--cwd", str(home)).returncode == 0
+        doctor = run_to_end(environ, "doctor", "--cwd", str(home))
+        assert "unexpected" not in doctor.stderr
+        assert daemon.stop() == 0
+    for name in WRITTEN_ANEW:
+        assert (state / name).is_file(), name
+        assert not (state / name).is_symlink(), name
+        assert (state / name).stat().st_uid == os.geteuid(), name
+        aside = state / (name + suffix + ".aside")
+        assert suffix or os.path.lexists(aside), name
+    assert json.loads((state / "trusted.json").read_text())["stores"]
+    assert not (home / "elsewhere").exists()
+    assert run_to_end(environ, "hooks", "uninstall", "claude-code").returncode == 0
