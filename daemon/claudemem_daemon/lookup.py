@@ -25,9 +25,8 @@ from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.shapes import (
     explain_shape,
-    observation_shape,
     plain,
-    summary_shape,
+    row_shape,
     warning_shapes,
 )
 from claudemem_daemon.stores.checkout import STORE_NAME
@@ -48,8 +47,8 @@ def shown(
     resolved = pipeline.resolved(replace(question, scope=question.scope or "all"))
     found = lookup.show(refs, resolved.keys, resolved.located, pipeline.pool, deadline)
     return {
-        "observations": [observation_shape(row) for row in found.observations],
-        "summaries": [summary_shape(row) for row in found.summaries],
+        "observations": [row_shape(row) for row in found.observations],
+        "summaries": [row_shape(row) for row in found.summaries],
         "missing": list(found.missing),
         "warnings": warning_shapes((*resolved.warnings, *found.warnings)),
     }
@@ -66,7 +65,7 @@ def searched(
     wanted = Search(words, limit, since)
     found = lookup.search_rows(wanted, resolved.keys, resolved.located, pipeline.pool, deadline)
     return {
-        "observations": [observation_shape(row) for row in found.observations],
+        "observations": [row_shape(row) for row in found.observations],
         "how": found.how,
         "warnings": warning_shapes((*resolved.warnings, *found.warnings)),
     }
@@ -79,9 +78,9 @@ def projects(
     those that look like it, the newest first."""
     resolved = pipeline.resolved(replace(question, limit=None))
     keys, warnings = list_projects(resolved, pipeline.pool, deadline)
-    new = [one for one in keys if since is None or (one.newest or 0) >= since]
+    new = [project for project in keys if since is None or (project.newest or 0) >= since]
     return {
-        "projects": [plain(one) for one in new[: question.limit]],
+        "projects": [plain(project) for project in new[: question.limit]],
         "warnings": warning_shapes((*resolved.warnings, *warnings)),
     }
 
@@ -94,13 +93,13 @@ def explained(
     shape = explain_shape(resolved, explanation)
     settings = resolved.settings
     near = Deadline.after(min(MAX_COMPARING, deadline.remaining()))
-    shape["similar"] = [plain(one) for one in resembling(resolved, pipeline.pool, near)]
+    shape["similar"] = [plain(project) for project in resembling(resolved, pipeline.pool, near)]
     shape["modes"] = modes_of(settings, question.env)
     shape["misnamed"] = misnamed(settings.settings_path)
     shape["store_elsewhere"] = store_elsewhere(resolved)
     shape["verdict"] = verdict(shape)
-    shape["causes"] = [one.as_json() for one in find_causes(shape)]
-    shape["observation"] = [{**one, "fix": fate_fix(shape, one)} for one in shape["observation"]]
+    shape["causes"] = [plain(cause) for cause in find_causes(shape)]
+    shape["observation"] = [{**fate, "fix": fate_fix(shape, fate)} for fate in shape["observation"]]
     return shape
 
 
@@ -109,7 +108,7 @@ def modes_of(settings: Settings, env: Mapping[str, str]) -> dict[str, dict[str, 
     claude = env.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     found: dict[str, dict[str, list[str]]] = {"types": {}, "concepts": {}}
     every = modes.all_modes(modes.folders(settings.modes_dir, settings.data_dir, claude))
-    for mode in (settings.mode, *(one for one in every if one.id != settings.mode.id)):
+    for mode in (settings.mode, *(other for other in every if other.id != settings.mode.id)):
         for kind, items in (("types", mode.types), ("concepts", mode.concepts)):
             for item in items:
                 found[kind].setdefault(item.id.lower(), []).append(mode.id)

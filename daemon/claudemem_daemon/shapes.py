@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from claudemem_daemon.pipeline import Answer, ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
-from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Summary
+from claudemem_daemon.selection.model import Filters, Observation, Summary
 from claudemem_daemon.settings.keys import OWN_NAMES
 from claudemem_daemon.settings.model import KEY_FIELDS, Settings, Source
-from claudemem_daemon.stores.model import StoreReport
 from claudemem_daemon.warning import AnswerWarning
 
 
@@ -29,10 +28,10 @@ def query_shape(answer: Answer) -> dict[str, Any]:
     """The answer of `/v1/query` and of `query --json`."""
     selection = answer.selection
     return {
-        "observations": [observation_shape(row) for row in selection.observations],
-        "summaries": [summary_shape(row) for row in selection.summaries],
-        "projects": [project_shape(project) for project in selection.projects],
-        "stores": [store_shape(store) for store in selection.stores],
+        "observations": [row_shape(row) for row in selection.observations],
+        "summaries": [row_shape(row) for row in selection.summaries],
+        "projects": [_fields(project, _PROJECT) for project in selection.projects],
+        "stores": [_fields(store, _STORE) for store in selection.stores],
         "filters": filters_shape(selection.filters),
         "warnings": warning_shapes(answer.warnings),
     }
@@ -66,15 +65,10 @@ def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[
 
 def settings_shape(settings: Settings) -> dict[str, Any]:
     """Each setting with its value and where it came from, as `config` shows it."""
-    shape: dict[str, Any] = {}
-    for key in (*KEY_FIELDS, *OWN_NAMES.values()):
-        source = settings.sources.get(key, Source("default"))
-        shape[key] = {
-            "value": settings.value(key),
-            "origin": source.origin,
-            "detail": source.detail,
-        }
-    return shape
+    return {
+        key: {"value": settings.value(key), **plain(settings.sources.get(key, Source("default")))}
+        for key in (*KEY_FIELDS, *OWN_NAMES.values())
+    }
 
 
 _SHARED: Final = ("created_at", "created_at_epoch")
@@ -101,42 +95,24 @@ def of_settings(explained: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "settings_path": explained["settings_path"],
         "settings": explained["settings"],
-        "warnings": [one for one in explained["warnings"] if one["code"].startswith(OF_SETTINGS)],
+        "warnings": [
+            warning for warning in explained["warnings"] if warning["code"].startswith(OF_SETTINGS)
+        ],
     }
 
 
-def observation_shape(row: Observation) -> dict[str, Any]:
-    return {"id": row.name or row.id, **{name: getattr(row, name) for name in _OBSERVATION}}
+def row_shape(row: Observation | Summary) -> dict[str, Any]:
+    names = _OBSERVATION if isinstance(row, Observation) else _SUMMARY
+    return {"id": row.name or row.id, **_fields(row, names)}
 
 
-def summary_shape(row: Summary) -> dict[str, Any]:
-    return {"id": row.name or row.id, **{name: getattr(row, name) for name in _SUMMARY}}
-
-
-def project_shape(project: ProjectReport) -> dict[str, Any]:
-    return {name: getattr(project, name) for name in _PROJECT}
-
-
-def store_shape(store: StoreReport) -> dict[str, Any]:
-    return {name: getattr(store, name) for name in _STORE}
+def _fields(value: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def filters_shape(filters: Filters) -> dict[str, Any]:
-    return {
-        "types": filters.types,
-        "concepts": filters.concepts,
-        "limit": filters.limit,
-        "scope": filters.scope,
-        "platform_source": filters.platform_source,
-        "sources": sources_shape(filters.sources),
-    }
-
-
-def sources_shape(sources: Mapping[str, Source]) -> dict[str, Any]:
-    """Contract key -> where its value came from."""
-    return {
-        key: {"origin": source.origin, "detail": source.detail} for key, source in sources.items()
-    }
+    sources = {key: plain(source) for key, source in filters.sources.items()}
+    return {**plain(filters), "sources": sources}
 
 
 def warning_shapes(warnings: Iterable[AnswerWarning]) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import make_question, plain, setting_text
 from claudemem_daemon.shapes import as_json, of_settings
@@ -23,14 +24,14 @@ def config_command(cwd: str | None, as_shape: bool) -> None:  # noqa: ARG001 - t
     if as_shape:
         click.echo(as_json(shape))
         return
-    from claudemem_daemon.cli import screen
-
     screen.say(f"settings file: {screen.home(shape['settings_path'])}", "bold")
     rows = []
-    for key, one in shape["settings"].items():
-        where = f": {screen.home(one['detail'])}" if one["detail"] not in (None, key) else ""
-        origin = _ORIGIN.get(one["origin"], one["origin"])
-        rows.append([key, plain(setting_text(one["value"]), 300) or "-", f"{origin}{where}"])
+    for key, setting in shape["settings"].items():
+        where = (
+            f": {screen.home(setting['detail'])}" if setting["detail"] not in (None, key) else ""
+        )
+        origin = _ORIGIN.get(setting["origin"], setting["origin"])
+        rows.append([key, plain(setting_text(setting["value"]), 300) or "-", f"{origin}{where}"])
     screen.table(["KEY", "VALUE", "FROM"], rows)
     screen.warn(shape["warnings"])
 

@@ -6,12 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from claudemem_daemon import lookup
 from claudemem_daemon.api import open_pipeline
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import (
     colours,
     make_question,
@@ -25,8 +26,6 @@ from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.shapes import as_json, query_shape
-
-T = TypeVar("T")
 
 
 @click.command("context")
@@ -45,19 +44,17 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
         raise click.UsageError("--json and --human are two different outputs: give one of them")
     question = make_question(**options, full=full, human=human)
 
-    def text_here(pipeline: Pipeline, deadline: Deadline) -> bytes:
-        text = pipeline.context(question, deadline).context.text
-        return text.encode("utf-8", "replace")
-
-    text = ask(question, lambda client: client.get(_INJECT, parameters_of(question)), text_here)
+    text: str = ask(
+        question,
+        lambda client: client.get(_INJECT, parameters_of(question)).decode(),
+        lambda pipeline, until: pipeline.context(question, until).context.text,
+    )
     if as_shape:
         shape = _rows(question)
-        click.echo(as_json({"context": text.decode(), **shape}))
+        click.echo(as_json({"context": text, **shape}))
         return
     if text:
-        click.echo(text.decode("utf-8", "replace"), color=colours())
-    from claudemem_daemon.cli import screen
-
+        click.echo(text.encode("utf-8", "replace").decode(), color=colours())
     why = explained(question)
     if not text and not why["causes"]:
         screen.say(plain(why["verdict"], 2000), "bold", errors=True)
@@ -74,8 +71,6 @@ def query_command(as_shape: bool, **options: Any) -> None:
     if as_shape:
         click.echo(as_json(shape))
         return
-    from claudemem_daemon.cli import screen
-
     if shape["observations"]:
         screen.print_observations(shape["observations"])
     else:
@@ -88,9 +83,9 @@ _INJECT = "/api/context/inject"
 
 def ask(
     question: Question,
-    daemon: Callable[[Client], T],
-    here: Callable[[Pipeline, Deadline], T],
-) -> T:
+    daemon: Callable[[Client], Any],
+    here: Callable[[Pipeline, Deadline], Any],
+) -> Any:
     """The daemon's answer; where none listens, or it hangs, the same answer made here."""
     try:
         with waiting("asking the daemon"):
@@ -102,54 +97,49 @@ def ask(
 
 
 def answer_here(
-    question: Question, here: Callable[[Pipeline, Deadline], T], *, untouched: bool = False
-) -> T:
-    """An answer made in this process, inside the deadline of the settings."""
+    question: Question, here: Callable[[Pipeline, Deadline], Any], *, untouched: bool = False
+) -> Any:
+    """An answer made in this process as JSON has it, inside the deadline of the settings."""
     with open_pipeline(os.environ, untouched=untouched) as pipeline, waiting("reading"):
         seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
-        return here(pipeline, Deadline.after(seconds))
+        return json.loads(as_json(here(pipeline, Deadline.after(seconds))))
 
 
 def explained(question: Question, row: Ref | None = None, *, daemon: bool = True) -> dict[str, Any]:
-    """The answer of `/v1/explain`, also where no daemon listens. Without `daemon`, for
-    commands that change nothing, none is asked and no store gets side files."""
+    """The answer of `/v1/explain`, also where no daemon listens. Without `daemon`, for commands
+    that change nothing, none is asked and no store gets side files."""
     body = {**body_of(question), "observation": row.text if row is not None else None}
 
     def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
-        shape: dict[str, Any] = json.loads(
-            as_json(lookup.explained(pipeline, question, row, until))
-        )
-        return shape
+        return lookup.explained(pipeline, question, row, until)
 
-    if not daemon:
-        return answer_here(question, here, untouched=True)
-    return ask(question, lambda client: client.post("/v1/explain", body), here)
+    shape: dict[str, Any] = (
+        ask(question, lambda client: client.post("/v1/explain", body), here)
+        if daemon
+        else answer_here(question, here, untouched=True)
+    )
+    return shape
 
 
 def _rows(question: Question) -> dict[str, Any]:
-    def here(pipeline: Pipeline, deadline: Deadline) -> dict[str, Any]:
-        shape: dict[str, Any] = json.loads(as_json(query_shape(pipeline.ask(question, deadline))))
-        return shape
-
-    answer: dict[str, Any] = ask(
-        question, lambda client: client.post("/v1/query", body_of(question)), here
+    shape: dict[str, Any] = ask(
+        question,
+        lambda client: client.post("/v1/query", body_of(question)),
+        lambda pipeline, until: query_shape(pipeline.ask(question, until)),
     )
-    return answer
+    return shape
 
 
 def parameters_of(question: Question) -> dict[str, str]:
     """The question as a query string has it."""
-    given = {
-        "cwd": question.cwd,
-        "projects": ",".join(question.projects) or None,
-        "scope": question.scope,
-        "limit": None if question.limit is None else str(question.limit),
-        "types": None if question.types is None else ",".join(question.types),
-        "concepts": None if question.concepts is None else ",".join(question.concepts),
-        "full": "true" if question.full else None,
-        "colors": "true" if question.human else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in body_of(question).items() if name != "env"}
+    given |= {"full": "true" if question.full else None,
+              "colors": "true" if question.human else None}  # fmt: skip
+    return {
+        name: value if isinstance(value, str) else ",".join(map(str, value))
+        if isinstance(value, (list, tuple)) else str(value)
+        for name, value in given.items() if value is not None
+    }  # fmt: skip
 
 
 def body_of(question: Question) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import asdict
 
 import click
 
 from claudemem_daemon.api import open_pipeline
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import cwd_option, folder, plain, waiting
 from claudemem_daemon.diagnostics.doctor import Check, examine, report
 from claudemem_daemon.hookfiles.commands import launcher
@@ -29,16 +31,14 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
         checks = examine(os.environ, folder(cwd), pipeline, launcher(os.environ, sys.argv[0]))
     block = report(checks, os.environ)
     if as_shape:
-        shape = {"checks": [one.as_json() for one in checks], "report": block}
+        shape = {"checks": [asdict(check) for check in checks], "report": block}
         click.echo(json.dumps(shape, indent=2))
     else:
         _print(checks, block)
-    return 1 if any(one.status == "failed" for one in checks) else 0
+    return 1 if any(check.status == "failed" for check in checks) else 0
 
 
 def _print(checks: tuple[Check, ...], block: str) -> None:
-    from claudemem_daemon.cli import screen
-
     for check in checks:
         mark, style = _MARK[check.status]
         screen.say(f"{mark}  {check.name}: {plain(check.message, 2000)}", style)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from claudemem_daemon import lookup
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import (
     json_option,
@@ -46,13 +47,13 @@ def explain_command(row: str | None, as_shape: bool, verbose: bool, **options: A
         click.echo(as_json(shape))
     else:
         _print(shape, verbose=verbose, seconds=time.perf_counter() - began)
-    found = [one["disposition"] not in ("not_found", "store_unreadable")
-             for one in shape["observation"]]  # fmt: skip
+    found = [fate["disposition"] not in ("not_found", "store_unreadable")
+             for fate in shape["observation"]]  # fmt: skip
     return 0 if ref is None or any(found) else 1
 
 
 def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
-    from claudemem_daemon.cli import picture, screen
+    from claudemem_daemon.cli import picture
 
     out = screen.screen()
     if shape["observation"]:
@@ -74,8 +75,6 @@ def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
 
 
 def _print_fate(fate: dict[str, Any]) -> None:
-    from claudemem_daemon.cli import screen
-
     inside = fate["disposition"] == "included"
     verb = "is in the answer" if inside else "is not in the answer"
     where = f" of {screen.home(fate['store'])}" if fate["store"] else ""
@@ -88,7 +87,7 @@ def _print_fate(fate: dict[str, Any]) -> None:
     screen.say(f"  title     {plain(fate['title'] or '(untitled)', 300)}")
     screen.say(f"  project   {plain(fate['project'], 300)}")
     if fate["type"] is not None:
-        concepts = ", ".join(plain(one, 80) for one in fate["concepts"]) or "none"
+        concepts = ", ".join(plain(concept, 80) for concept in fate["concepts"]) or "none"
         screen.say(f"  type      {plain(fate['type'], 80)}")
         screen.say(f"  concepts  {concepts}")
         screen.say(f"  written   {screen.when(fate)}")
@@ -115,28 +114,28 @@ def _details(shape: dict[str, Any]) -> list[str]:
     """How the question was resolved, and the SQL as `sqlite3` takes it."""
     lines = [f"\nrepository  {plain(shape['repository']['resolved_by'], 400)}", "\nsettings"]
     lines += [
-        f"  {name} = {plain(setting_text(one['value']), 400) or '-'}"
-        f"  ({one['origin']}{': ' + path_text(one['detail']) if one['detail'] else ''})"
-        for name, one in shape["settings"].items()
-        if one["origin"] != "default" or name in shape["filters"]["sources"]
+        f"  {name} = {plain(setting_text(setting['value']), 400) or '-'}"
+        f"  ({setting['origin']}{': ' + path_text(setting['detail']) if setting['detail'] else ''})"
+        for name, setting in shape["settings"].items()
+        if setting["origin"] != "default" or name in shape["filters"]["sources"]
     ]
     lines.append("\nkeys")
     lines += [
-        f"  {plain(one['key'], 200)}{'...' if one['match'] == 'prefix' else ''}"
-        f"  {one['role']}: {one['rule']}"
-        for one in shape["keys"]
+        f"  {plain(key['key'], 200)}{'...' if key['match'] == 'prefix' else ''}"
+        f"  {key['role']}: {key['rule']}"
+        for key in shape["keys"]
     ] or ["  none"]
     lines.append("\nstores")
     lines += [
-        f"  {path_text(one['path'])}  ({plain(one['rule'], 200)})"
-        + ("" if one["ok"] else f"  {plain(one['error'] or '', 300)}")
-        for one in shape["stores"]
+        f"  {path_text(store['path'])}  ({plain(store['rule'], 200)})"
+        + ("" if store["ok"] else f"  {plain(store['error'] or '', 300)}")
+        for store in shape["stores"]
     ] or ["  none"]
-    for one in shape["queries"]:
-        lines += [f"\nquery of {path_text(one['store'])}: plan {one['plan']}"]
-        sql = _with_parameters(one["sql"], one["parameters"])
-        lines += [f"  sqlite3 -readonly {quoted(one['store'])} {quoted(sql)}"]
-        lines += [f"  {plain(step, 200)}" for step in one["query_plan"]]
+    for query in shape["queries"]:
+        lines += [f"\nquery of {path_text(query['store'])}: plan {query['plan']}"]
+        sql = _with_parameters(query["sql"], query["parameters"])
+        lines += [f"  sqlite3 -readonly {quoted(query['store'])} {quoted(sql)}"]
+        lines += [f"  {plain(step, 200)}" for step in query["query_plan"]]
     return lines
 
 
@@ -144,8 +143,8 @@ def _with_parameters(sql: str, parameters: list[Any]) -> str:
     """The statement with its parameters as literals; no text of ours holds a question mark."""
     parts = sql.split("?")
     literals = [
-        "NULL" if one is None else str(one) if isinstance(one, int | float)
-        else "'" + str(one).replace("'", "''") + "'"
-        for one in parameters
+        "NULL" if value is None else str(value) if isinstance(value, int | float)
+        else "'" + str(value).replace("'", "''") + "'"
+        for value in parameters
     ]  # fmt: skip
     return "".join(part + literal for part, literal in zip(parts, [*literals, ""], strict=True))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from claudemem_daemon import lookup
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import ask, parameters_of
 from claudemem_daemon.cli.options import (
     json_option,
@@ -18,6 +19,7 @@ from claudemem_daemon.cli.options import (
     scope_option,
     since_option,
 )
+from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.shapes import as_json
 
 
@@ -63,7 +65,7 @@ def search_command(
     """
     question = make_question(**options)
     text, newer = " ".join(words), lookup.parse_since(since)
-    parameters = {**parameters_of(question), "q": text, **({"since": since} if since else {})}
+    parameters = {**parameters_of(question), "q": text, "since": since or ""}
     shape = ask(
         question,
         lambda client: client.get_json("/v1/search", parameters),
@@ -72,8 +74,6 @@ def search_command(
     if as_shape:
         click.echo(as_json(shape))
         return
-    from claudemem_daemon.cli import screen
-
     rows = shape["observations"]
     if rows:
         screen.print_observations(rows)
@@ -96,7 +96,7 @@ def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
     """
     question = make_question(**options)
     newer = lookup.parse_since(since)
-    parameters = {**parameters_of(question), **({"since": since} if since else {})}
+    parameters = {**parameters_of(question), "since": since or ""}
     shape = ask(
         question,
         lambda client: client.get_json("/v1/projects", parameters),
@@ -104,32 +104,33 @@ def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
     )
     if as_shape:
         click.echo(as_json(shape))
-        return
-    from claudemem_daemon.cli import screen
-    from claudemem_daemon.diagnostics.age import age
+    else:
+        _print_projects(shape)
 
+
+def _print_projects(shape: dict[str, Any]) -> None:
     found = shape["projects"]
-    stores = list(dict.fromkeys(one["store"] for one in found))
+    stores = list(dict.fromkeys(project["store"] for project in found))
     rows = [
         [
-            "*" if one["ours"] else "?" if one["resembles"] else "",
-            plain(one["key"], 200),
-            f"{one['rows']:,}",
-            age(one["newest"]) if one["newest"] is not None else "-",
-            str(stores.index(one["store"]) + 1),
+            "*" if project["ours"] else "?" if project["resembles"] else "",
+            plain(project["key"], 200),
+            f"{project['rows']:,}",
+            age(project["newest"]) if project["newest"] is not None else "-",
+            str(stores.index(project["store"]) + 1),
         ]
-        for one in found
+        for project in found
     ]
     if rows:
         screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"], rows)
     for number, store in enumerate(stores, 1):
         screen.say(f"store {number}: {screen.home(store)}", "dim")
-    for one in found:
-        if one["resembles"]:
+    for project in found:
+        if project["resembles"]:
             screen.say(
-                f"? {plain(one['key'], 200)} looks like {plain(one['resembles'], 200)}:"
-                f" {plain(one['why'], 300)}. To make its rows this repository's, put this into"
-                f" settings.json: {plain(one['alias'], 2000)}",
+                f"? {plain(project['key'], 200)} looks like {plain(project['resembles'], 200)}:"
+                f" {plain(project['why'], 300)}. To make its rows this repository's, put this into"
+                f" settings.json: {plain(project['alias'], 2000)}",
                 "yellow",
             )
     if not rows:
@@ -138,8 +139,6 @@ def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
 
 
 def _print_rows(shape: dict[str, Any]) -> None:
-    from claudemem_daemon.cli import screen
-
     for row in (*shape["observations"], *shape["summaries"]):
         session = "request" in row
         title = "session summary" if session else plain(row["title"], 1000)
@@ -152,9 +151,9 @@ def _print_rows(shape: dict[str, Any]) -> None:
             screen.say(f"    {line}")
         screen.say(f"    store: {screen.home(row['store'])}", "dim")
         screen.say("")
-    for one in shape["missing"]:
-        hint = f"`claudemem-daemon explain {one}` says why"
-        screen.say(f"! {one}: no row of this repository has this id; {hint}", "yellow", errors=True)
+    for ref in shape["missing"]:
+        hint = f"`claudemem-daemon explain {ref}` says why"
+        screen.say(f"! {ref}: no row of this repository has this id; {hint}", "yellow", errors=True)
     screen.warn(shape["warnings"])
 
 

@@ -21,59 +21,38 @@ PATIENCE = 1.0
 """Seconds."""
 
 
-def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--cwd, --projects, --scope, --limit, --types, --concepts."""
-    for option in (
-        click.option(
-            "--concepts", metavar="LIST", help="Concepts with commas; a row needs one of them."
-        ),
-        click.option("--types", metavar="LIST", help="Allowed types, with commas."),
-        limit_option,
-        scope_option,
-        place_options,
-    ):
-        command = option(command)
-    return command
+cwd_option = click.option(
+    "--cwd", type=click.Path(), help="Folder to answer for; default: the current one."
+)
+projects_option = click.option(
+    "--projects", metavar="LIST", help="Project keys with commas, instead of a folder."
+)
+scope_option = click.option(
+    "--scope",
+    type=click.Choice(["all", "parent", "self"]),
+    help="Every worktree's rows, the main checkout's and this one's, or this one's alone.",
+)
+limit_option = click.option(
+    "--limit", type=click.IntRange(min=0), metavar="NUMBER", help="How many rows at most."
+)
+types_option = click.option("--types", metavar="LIST", help="Allowed types, with commas.")
+concepts_option = click.option(
+    "--concepts", metavar="LIST", help="Concepts with commas; a row needs one of them."
+)
+since_option = click.option(
+    "--since", metavar="TIME", help="Only what is newer: 2d, 12h, 30m, 1w or 2026-01-31."
+)
+json_option = click.option("--json", "as_shape", is_flag=True, help="The whole answer as JSON.")
 
 
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--cwd, --projects."""
-    option = click.option(
-        "--projects", metavar="LIST", help="Project keys with commas, instead of a folder."
-    )
-    return cwd_option(option(command))
+    return cwd_option(projects_option(command))
 
 
-def scope_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--scope",
-        type=click.Choice(["all", "parent", "self"]),
-        help="Every worktree's rows, the main checkout's and this one's, or this one's alone.",
-    )(command)
-
-
-def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--limit", type=click.IntRange(min=0), metavar="NUMBER", help="How many rows at most."
-    )(command)
-
-
-def since_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--since", metavar="TIME", help="Only what is newer: 2d, 12h, 30m, 1w or 2026-01-31."
-    )(command)
-
-
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_shape", is_flag=True, help="The whole answer as JSON.")(
-        command
-    )
-
-
-def cwd_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--cwd", type=click.Path(), help="Folder to answer for; default: the current one."
-    )(command)
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--cwd, --projects, --scope, --limit, --types, --concepts."""
+    return place_options(scope_option(limit_option(types_option(concepts_option(command)))))
 
 
 def make_question(
@@ -125,7 +104,7 @@ def folder(cwd: str | None) -> str:
 def _names(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def colours(stream: IO[str] | None = None) -> bool:

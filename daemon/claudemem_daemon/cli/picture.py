@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from operator import itemgetter
 from typing import Any, Final
 
 from rich.console import Group
@@ -44,14 +45,14 @@ def share(counts: list[int], width: int) -> list[int]:
     free = width - sum(least)
     ends = [free * sum(counts[: number + 1]) // total for number in range(len(counts))]
     starts = [0, *ends[:-1]]
-    return [one + end - start for one, start, end in zip(least, starts, ends, strict=True)]
+    return [size + end - start for size, start, end in zip(least, starts, ends, strict=True)]
 
 
 def funnels(shape: dict[str, Any], width: int) -> Group:
     """For each project its rows, what each filter takes of them, and what is shown."""
     projects: dict[str, Counter[str]] = {}
-    for one in shape["counts"]:
-        projects.setdefault(one["project"], Counter()).update(one["reasons"])
+    for count in shape["counts"]:
+        projects.setdefault(count["project"], Counter()).update(count["reasons"])
     ordered = sorted(projects.items(), key=lambda pair: -sum(pair[1].values()))
     lines: list[Text] = []
     rest: Counter[str] = Counter()
@@ -88,25 +89,25 @@ def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
 
 def timeline(shape: dict[str, Any], width: int) -> Group:
     """The rows that pass all filters by day, newest first, with the line where the limit cuts."""
-    days = [one for one in shape["days"] if one["shown"] or one["beyond"]]
+    days = [day for day in shape["days"] if day["shown"] or day["beyond"]]
     if not days:
         return Group()
     size = next(
         size
         for size in (10, "week", 7, 4)
-        if size == 4 or len({_bucket(one["day"], size) for one in days}) <= MAX_BUCKETS
+        if size == 4 or len({_bucket(day["day"], size) for day in days}) <= MAX_BUCKETS
     )
     buckets: dict[str, list[dict[str, Any]]] = {}
-    for one in sorted(days, key=lambda one: one["day"], reverse=True):
-        buckets.setdefault(_bucket(one["day"], size), []).append(one)
+    for day in sorted(days, key=itemgetter("day"), reverse=True):
+        buckets.setdefault(_bucket(day["day"], size), []).append(day)
     unit = {10: "day", "week": "week", 7: "month", 4: "year"}[size]
     lines = [Text(f"\nby {unit}: {SHOWN} shown, {LEFT} beyond the limit or the size", style="bold")]
-    largest = max(sum(one["shown"] + one["beyond"] for one in found) for found in buckets.values())
+    largest = max(sum(day["shown"] + day["beyond"] for day in found) for found in buckets.values())
     bar_width = max(8, min(MAX_BAR, width // 2 - 14))
-    cut = any(one["beyond"] for one in days)
+    cut = any(day["beyond"] for day in days)
     for number, (bucket, found) in enumerate(buckets.items()):
-        shown, beyond = (sum(one[name] for one in found) for name in ("shown", "beyond"))
-        later = any(one["shown"] for one in days if _bucket(one["day"], size) < bucket)
+        shown, beyond = (sum(day[name] for day in found) for name in ("shown", "beyond"))
+        later = any(day["shown"] for day in days if _bucket(day["day"], size) < bucket)
         lines.append(_day(bucket, found, (shown, beyond), largest, bar_width, width))
         if cut and beyond and not later:
             cut = False
@@ -135,8 +136,8 @@ def _day(
     line.append(LEFT * cells[1], style="yellow")
     line.append(" " * (bar_width - sum(cells)))
     by_project: Counter[str] = Counter()
-    for one in found:
-        by_project[one["project"]] += one["shown"] + one["beyond"]
+    for day in found:
+        by_project[day["project"]] += day["shown"] + day["beyond"]
     names = ", ".join(f"{plain(name, 60)} {rows:,}" for name, rows in by_project.most_common())
     left = width - len(line.plain) - 2
     line.append("  " + (names if len(names) <= left else names[: max(1, left - 1)] + "…"))

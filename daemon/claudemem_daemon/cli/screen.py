@@ -1,5 +1,5 @@
-"""What people read, in their terminal or through a pipe. Imports rich: only for commands that print
-for people, and never before they know that they do.
+"""What people read, in their terminal or through a pipe. rich is imported when something is printed:
+`--json` does without it.
 
 A terminal gets colours and tables that fit it. A pipe gets every text whole, without colours.
 """
@@ -10,15 +10,14 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from claudemem_daemon.cli.options import colours, path_text, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 PIPE_WIDTH: Final = 100_000
 """Columns where no terminal limits a line."""
@@ -32,6 +31,8 @@ FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FRO
 
 def screen(*, errors: bool = False) -> Console:
     """Standard output (or standard error) for people."""
+    from rich.console import Console
+
     stream = sys.stderr if errors else sys.stdout
     terminal = stream.isatty()
     return Console(
@@ -49,6 +50,8 @@ def screen(*, errors: bool = False) -> Console:
 
 def say(text: str, style: str = "", *, errors: bool = False, whole: bool = False) -> None:
     """Print a line. A terminal wraps it at blanks, or itself where it is to be copied (`whole`)."""
+    from rich.text import Text
+
     show(screen(errors=errors), Text(text, style=style), whole=whole)
 
 
@@ -86,6 +89,9 @@ def causes(shape: dict[str, Any], *, errors: bool = False) -> None:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print columns below their names. Long texts fold; where the terminal has no room for the
     columns side by side, each row's long texts go below its short ones."""
+    from rich.table import Table
+    from rich.text import Text
+
     out = screen()
     fixed = [number for number, name in enumerate(head) if name not in FREE]
     free = [number for number, name in enumerate(head) if name in FREE]
@@ -104,6 +110,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _stack(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """The first column and the short ones in a line, the others below; numbers with their names."""
+    from rich.padding import Padding
+    from rich.text import Text
+
     for row in rows:
         words = [row[0]]
         for name, cell in zip(head[1:], row[1:], strict=True):

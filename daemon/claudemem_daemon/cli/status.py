@@ -6,12 +6,14 @@ import json
 import os
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from claudemem_daemon import __version__
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import make_question, plain
 from claudemem_daemon.client import Client, Unreachable
@@ -44,50 +46,37 @@ def status_command(as_shape: bool, watch: bool) -> int:
     if watch:
         return _watch(as_shape)
     shape, head = _status()
+    _print(shape, head, as_shape=as_shape)
+    return head.exit_code
+
+
+def _print(shape: dict[str, Any], head: Headline, *, as_shape: bool) -> None:
     if as_shape:
         click.echo(json.dumps(shape, indent=2))
-        return head.exit_code
-    from claudemem_daemon.cli import screen
-
-    screen.show(screen.screen(), _page(shape, head))
-    return head.exit_code
+    else:
+        screen.show(screen.screen(), _page(shape, head))
 
 
 def _watch(as_shape: bool) -> int:
     """Once more every few seconds: a live screen in a terminal, else whatever has changed."""
-    head: Headline | None = None
+    from rich.live import Live
+
+    head, before = None, ""
+    in_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    live = Live(console=screen.screen(), screen=True, auto_refresh=False)
     try:
-        if sys.stdout.isatty() and not as_shape and os.environ.get("TERM", "dumb") != "dumb":
-            from rich.live import Live
-
-            from claudemem_daemon.cli import screen
-
-            shape, head = _status()
-            out = screen.screen()
-            with Live(_page(shape, head), console=out, screen=True, auto_refresh=False) as live:
-                while True:
-                    time.sleep(WATCH_SECONDS)
-                    shape, head = _status()
+        with live if in_terminal and not as_shape else nullcontext():
+            while True:
+                shape, head = _status()
+                if live.is_started:
                     live.update(_page(shape, head), refresh=True)
-        before = ""
-        while True:
-            shape, head = _status()
-            text = json.dumps(shape, indent=2) if as_shape else _page(shape, head).renderables
-            if str(text) != before:
-                before = str(text)
-                _print_change(shape, head, as_shape=as_shape)
-            time.sleep(WATCH_SECONDS)
+                elif before != (
+                    before := str(shape if as_shape else _page(shape, head).renderables)
+                ):
+                    _print(shape, head, as_shape=as_shape)
+                time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         return head.exit_code if head is not None else 0
-
-
-def _print_change(shape: dict[str, Any], head: Headline, *, as_shape: bool) -> None:
-    if as_shape:
-        click.echo(json.dumps(shape, indent=2))
-        return
-    from claudemem_daemon.cli import screen
-
-    screen.show(screen.screen(), _page(shape, head))
 
 
 def _status() -> tuple[dict[str, Any], Headline]:
@@ -101,13 +90,13 @@ def _status() -> tuple[dict[str, Any], Headline]:
         head = headline.of_silence(error)
     here = _here(daemon="process" in shape)
     causes = here["causes"] if here is not None else []
-    commands = (one["fix"] for one in causes if one["fix"].partition(" ")[0] in PROGRAMS)
+    commands = (cause["fix"] for cause in causes if cause["fix"].partition(" ")[0] in PROGRAMS)
     then = next(commands, f"claudemem-daemon {'explain' if causes else 'context'}")
     shape |= {
         "headline": head.sentence,
         "next": head.next or then,
         "client_version": __version__,
-        "hook_failures": [asdict(one) for one in failures],
+        "hook_failures": [asdict(failure) for failure in failures],
         "here": here,
     }
     return shape, head
@@ -136,20 +125,33 @@ def _page(shape: dict[str, Any], head: Headline) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    good = head.exit_code == 0
-    parts: list[Any] = [Text(plain(head.sentence, 600), style="bold green" if good else "bold red")]
+    here = shape["here"]
+    causes = here["causes"] if here is not None else []
+    told = {cause["sentence"] for cause in causes}
+    style = "bold green" if head.exit_code == 0 else "bold red"
+    parts: list[Text | str] = [Text(plain(head.sentence, 600), style=style)]
     if "process" in shape:
-        parts += [Text(""), *_lines(_daemon(shape))]
-    if shape["here"] is not None:
-        parts += [Text(""), *_lines(_folder(shape["here"]))]
-        for cause in shape["here"]["causes"]:
-            parts.append(Text(f"! {plain(cause['sentence'], 2000)}", style="yellow"))
-            if cause["fix"]:
-                parts.append(_to_copy(f"  fix: {plain(cause['fix'], 2000)}", "green"))
+        parts += ["", *_lines(_daemon(shape))]
+    if here is not None:
+        parts += ["", *_lines(_folder(here, told))]
+    for cause in causes:
+        parts += _finding(f"! {plain(cause['sentence'], 2000)}", "yellow", cause["fix"])
     parts += _lines(_hooks(shape))
-    parts += _problems(shape)
-    parts += [Text(""), _to_copy(f"next: {plain(shape['next'], 2000)}", "bold")]
-    return Group(*parts)
+    problems = [found for found in shape.get("problems", []) if found["sentence"] not in told]
+    parts += ["", "problems"] if problems else []
+    for found in problems:
+        text = f"  {found['code']} ({found['severity']}): {plain(found['sentence'], 400)}"
+        style = "red" if found["severity"] == "error" else "yellow"
+        parts += _finding(text, style, found["fix"])
+    return Group(*parts, "", _to_copy(f"next: {plain(shape['next'], 2000)}", "bold"))
+
+
+def _finding(text: str, style: str, fix: str) -> list[Text]:
+    from rich.text import Text
+
+    indent = " " * (2 if text.startswith("!") else 4)
+    fixes = [_to_copy(f"{indent}fix: {plain(fix, 2000)}", "green")] if fix else []
+    return [Text(text, style=style), *fixes]
 
 
 def _to_copy(text: str, style: str) -> Text:
@@ -171,83 +173,53 @@ def _lines(pairs: list[tuple[str, str]]) -> list[Text]:
 
 
 def _daemon(shape: dict[str, Any]) -> list[tuple[str, str]]:
-    from claudemem_daemon.cli.screen import home
-
     process, socket, requests = shape["process"], shape["socket"], shape["requests"]
-    configuration, memory = shape["configuration"], process["resident_kb"]
-    mode = f"mode {socket['mode']:04o}" if socket["mode"] is not None else "gone"
-    memory = f"{memory // 1024} MB" if memory else "? MB"
+    configuration, last = shape["configuration"], requests["last_hook"]
+    memory = f"{process['resident_kb'] // 1024}" if process["resident_kb"] else "?"
     ran = f"up {duration(process['uptime_seconds'])}, started by {process['started_by']}"
+    mode = f"mode {socket['mode']:04o}" if socket["mode"] is not None else "gone"
+    inherited = ", from the service manager" if socket["inherited"] else ""
     missing = "" if configuration["exists"] else ", no such file: defaults"
-    took = (
-        f", p50 {requests['p50_ms']} ms, p95 {requests['p95_ms']} ms, p99 {requests['p99_ms']} ms"
-        if requests["measured"]
-        else ""
-    )
+    times = [f", {name} {requests[f'{name}_ms']} ms" for name in ("p50", "p95", "p99")]
+    took = "".join(times) if requests["measured"] else ""
     errors = "".join(f", {count} {code}" for code, count in sorted(requests["errors"].items()))
+    file = f"{screen.home(configuration['path'])}, revision {configuration['revision']}"
     lines = [
-        ("process", f"{ran}, {memory}, Python {process['python']}"),
-        (
-            "socket",
-            f"{home(socket['path'])}, {mode}"
-            + (", from the service manager" if socket["inherited"] else ""),
-        ),
-        (
-            "configuration",
-            f"{home(configuration['path'])}, revision {configuration['revision']}{missing}",
-        ),
+        ("process", f"{ran}, {memory} MB, Python {process['python']}"),
+        ("socket", f"{screen.home(socket['path'])}, {mode}{inherited}"),
+        ("configuration", file + missing),
         ("watcher", shape["watcher"]["backend"]),
         ("requests", f"{requests['total']}{took}{errors}"),
     ]
-    last, rejected = requests["last_hook"], configuration["rejected"]
     if last is not None:
-        when = age(last["when"] * 1000)
-        words = f"{last['platform']} {plain(last['event'], 40)} {when}, {last['ms']:.1f} ms"
-        lines.append(("last hook", words))
-    if rejected:
-        lines.append(("", f"last edit rejected {age(rejected['at'] * 1000)}"))
+        when = f"{age(last['when'] * 1000)}, {last['ms']:.1f} ms"
+        lines.append(("last hook", f"{last['platform']} {plain(last['event'], 40)} {when}"))
+    if configuration["rejected"]:
+        lines.append(("", f"last edit rejected {age(configuration['rejected']['at'] * 1000)}"))
     for store in shape["stores"]:
         state = "ok" if store["ok"] else store["reason"]
         version = f", schema {store['schema_version']}" if store["schema_version"] else ""
         read = f", read in {store['read_ms']:.1f} ms" if store["read_ms"] is not None else ""
-        lines.append(("store", f"{home(store['path'])}: {state}{version}{read}"))
+        lines.append(("store", f"{screen.home(store['path'])}: {state}{version}{read}"))
     return lines
 
 
-def _folder(here: dict[str, Any]) -> list[tuple[str, str]]:
-    from claudemem_daemon.cli.screen import counted, home
-
+def _folder(here: dict[str, Any], told: set[str]) -> list[tuple[str, str]]:
+    kind = "no repository"
     if here["repository"]:
-        kind = f"{counted(here['worktrees'], 'linked worktree')} (`claudemem-daemon worktrees`)"
-    else:
-        kind = "no repository"
-    lines = [("here", f"{home(here['path'])}: {kind}")]
-    told = {cause["sentence"] for cause in here["causes"]}
+        trees = screen.counted(here["worktrees"], "linked worktree")
+        kind = f"{trees} (`claudemem-daemon worktrees`)"
+    lines = [("here", f"{screen.home(here['path'])}: {kind}")]
     return lines if here["verdict"] in told else [*lines, ("", here["verdict"])]
 
 
 def _hooks(shape: dict[str, Any]) -> list[tuple[str, str]]:
-    from claudemem_daemon.cli.screen import counted
-
     since = shape["process"]["started_at"] if "process" in shape else time.time() - 86400
-    recent = [HookFailure(**one) for one in shape["hook_failures"] if one["at"] >= since]
+    recent = [
+        HookFailure(**failure) for failure in shape["hook_failures"] if failure["at"] >= since
+    ]
     if not recent:
         return []
     last = recent[-1]
-    words = f"{counted(len(recent), 'hook')} failed, the last {age(last.at * 1000)}"
+    words = f"{screen.counted(len(recent), 'hook')} failed, the last {age(last.at * 1000)}"
     return [("hooks", f"{words}: {last.platform} {last.reason} {plain(last.detail, 200)}")]
-
-
-def _problems(shape: dict[str, Any]) -> list[Text]:
-    """Of the daemon; what this folder's causes say already is not said again."""
-    from rich.text import Text
-
-    here = shape["here"]
-    told = {cause["sentence"] for cause in here["causes"]} if here is not None else set()
-    problems = [one for one in shape.get("problems", []) if one["sentence"] not in told]
-    lines = [Text(""), Text("problems")] if problems else []
-    for one in problems:
-        words = f"  {one['code']} ({one['severity']}): {plain(one['sentence'], 400)}"
-        lines.append(Text(words, style="red" if one["severity"] == "error" else "yellow"))
-        lines.append(_to_copy(f"    fix: {plain(one['fix'], 1000)}", "green"))
-    return lines

@@ -91,14 +91,10 @@ class Sandbox:
         }
 
     def git(self, *arguments: str) -> None:
-        sealed = {
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_AUTHOR_NAME": "demo",
-            "GIT_AUTHOR_EMAIL": "demo@example.invalid",
-            "GIT_COMMITTER_NAME": "demo",
-            "GIT_COMMITTER_EMAIL": "demo@example.invalid",
-        }
+        sealed = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        for person in ("AUTHOR", "COMMITTER"):
+            sealed[f"GIT_{person}_NAME"] = "demo"
+            sealed[f"GIT_{person}_EMAIL"] = "demo@example.invalid"
         done = subprocess.run(
             ["git", *arguments],
             cwd=self.main if os.path.isdir(self.main) else self.root,
@@ -128,17 +124,9 @@ class Sandbox:
             db.execute(
                 "INSERT INTO observations (memory_session_id, project, type, title, narrative,"
                 " concepts, created_at, created_at_epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    session,
-                    project,
-                    kind,
-                    title,
-                    f"{title}, in full.",
-                    '["how-it-works"]',
-                    stamp,
-                    self._clock,
-                ),
-            )
+                (session, project, kind, title, f"{title}, in full.", '["how-it-works"]', stamp,
+                 self._clock),
+            )  # fmt: skip
             db.commit()
 
     def settings(self, values: Mapping[str, Any]) -> None:

@@ -32,11 +32,8 @@ class Walkthrough:
         self._print(
             f"a repository, three worktrees, one claude-mem store; daemon running, pid {pid}"
         )
-        self._together()
-        self._removed()
-        self._live()
-        self._news()
-        self._why()
+        for step in (self._together, self._removed, self._live, self._news, self._why):
+            step()
         verdict = "all as said" if not self.failed else f"{self.failed} claims did not hold"
         self._print("")
         self._print(self._bold(f"{verdict}, in {time.monotonic() - began:.1f} s. Cleaned up."))
@@ -47,11 +44,10 @@ class Walkthrough:
 
     def _together(self) -> None:
         self._step("1. A new session in worktree shop-cart sees the whole repository's memory")
-        context = self._sandbox.hook("shop-cart", "SessionStart", "cart-session")
-        self._show(context)
+        context = self._shown("shop-cart", "SessionStart", "cart-session")
         self._claim(
             "rows of the main checkout, of itself and of both siblings, newest first",
-            [row in context for row in ("cents", "login", "night", "coupon")] == [True] * 4
+            all(row in context for row in ("cents", "login", "night", "coupon"))
             and context.index("login") < context.index("night") < context.index("cents"),
         )
         self._claim(
@@ -61,15 +57,13 @@ class Walkthrough:
     def _removed(self) -> None:
         self._step("2. git worktree remove shop-old: its history stays")
         self._sandbox.git("worktree", "remove", self._sandbox.path("shop-old"))
-        context = self._sandbox.hook("shop-search", "SessionStart", "search-session")
-        self._show(context)
+        context = self._shown("shop-search", "SessionStart", "search-session")
         self._claim("the removed worktree's row is still there", "coupon" in context)
 
     def _live(self) -> None:
         self._step("3. settings.json changes while it runs: only bug fixes, please")
         self._sandbox.settings({"CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES": "bugfix"})
-        context = self._sandbox.hook("shop-cart", "SessionStart", "third-session")
-        self._show(context)
+        context = self._shown("shop-cart", "SessionStart", "third-session")
         self._claim(
             "the next answer has bug fixes alone, no restart",
             "coupon" in context and "login" not in context,
@@ -81,8 +75,7 @@ class Walkthrough:
         answer = self._sandbox.hook("shop-cart", "UserPromptSubmit", "cart-session")
         self._claim("a prompt with no news gets nothing at all", answer == "")
         self._sandbox.row("shop/shop-search", "discovery", "Search wants prices in cents", "search")
-        context = self._sandbox.hook("shop-cart", "UserPromptSubmit", "cart-session")
-        self._show(context)
+        context = self._shown("shop-cart", "UserPromptSubmit", "cart-session")
         self._claim(
             "the next prompt gets the news, and the news alone",
             "Search wants" in context and "login" not in context,
@@ -101,9 +94,11 @@ class Walkthrough:
         self._print("")
         self._print(self._bold(title))
 
-    def _show(self, context: str) -> None:
+    def _shown(self, worktree: str, event: str, session: str) -> str:
+        context = self._sandbox.hook(worktree, event, session)
         for line in context.splitlines():
             self._print(f"   | {line}")
+        return context
 
     def _claim(self, claim: str, holds: bool) -> None:
         self._print(f"   {'ok' if holds else 'NOT SO'}: {claim}")

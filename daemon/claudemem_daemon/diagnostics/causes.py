@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from claudemem_daemon.diagnostics.fixes import LIMIT, LISTS, paste, setting_fix, store_fix
 from claudemem_daemon.diagnostics.near import Near, near
 from claudemem_daemon.settings.exclusion import excluding
+from claudemem_daemon.shapes import of_settings
 from claudemem_daemon.stores.locate import quoted
 
 EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
@@ -29,9 +30,6 @@ class Cause:
     code: str
     sentence: str
     fix: str
-
-    def as_json(self) -> dict[str, str]:
-        return asdict(self)
 
 
 def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
@@ -56,18 +54,18 @@ def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
 
 def rows_here(shape: Mapping[str, Any]) -> int:
     """Rows of this repository's keys in all stores."""
-    return sum(one["rows"] for one in shape["counts"])
+    return sum(count["rows"] for count in shape["counts"])
 
 
 def rows_shown(shape: Mapping[str, Any]) -> int:
-    return sum(one["included"] for one in shape["counts"])
+    return sum(count["included"] for count in shape["counts"])
 
 
 def reasons(shape: Mapping[str, Any]) -> dict[str, int]:
     """Disposition -> rows, over all projects and stores."""
     total: dict[str, int] = {}
-    for one in shape["counts"]:
-        for reason, rows in one["reasons"].items():
+    for count in shape["counts"]:
+        for reason, rows in count["reasons"].items():
             total[reason] = total.get(reason, 0) + rows
     return total
 
@@ -109,22 +107,21 @@ def _limit(shape: Mapping[str, Any]) -> Iterator[Cause]:
 
 def _stores(shape: Mapping[str, Any]) -> Iterator[Cause]:
     folder = shape["settings"]["CLAUDE_MEM_DATA_DIR"]["value"]
-    for one in shape["stores"]:
-        if not one["ok"]:
-            own = os.path.dirname(one["path"]) == folder
-            fix = store_fix(one["path"], one["reason"], own=own)
-            yield Cause(f"store_{one['reason']}", one["error"] or "a store cannot be read", fix)
+    for store in shape["stores"]:
+        if not store["ok"]:
+            own = os.path.dirname(store["path"]) == folder
+            fix = store_fix(store["path"], store["reason"], own=own)
+            yield Cause(f"store_{store['reason']}", store["error"] or "a store cannot be read", fix)
 
 
 def _settings(shape: Mapping[str, Any]) -> Iterator[Cause]:
-    for warning in shape["warnings"]:
-        if warning["code"].startswith(("setting", "mode_", "observer_")):
-            yield Cause(warning["code"], warning["message"], setting_fix(warning))
+    for warning in of_settings(shape)["warnings"]:
+        yield Cause(warning["code"], warning["message"], setting_fix(warning))
 
 
 def _misnamed(shape: Mapping[str, Any]) -> Iterator[Cause]:
-    for one in shape["misnamed"]:
-        path, name, meant = one["path"], one["name"], one["meant"]
+    for setting in shape["misnamed"]:
+        path, name, meant = (setting[part] for part in ("path", "name", "meant"))
         swap = quoted(f's/"{name}"/"{meant}"/')
         yield Cause(
             "setting_misnamed",
@@ -146,39 +143,36 @@ def dropped(shape: Mapping[str, Any], kind: str) -> list[tuple[str, int, Near | 
 def _lists(shape: Mapping[str, Any]) -> Iterator[Cause]:
     """Near misses of the two lists."""
     for kind, key in LISTS.items():
-        allowed = list(shape["filters"][kind])
-        hits = [one for one in dropped(shape, kind) if one[2] is not None]
-        named = [
-            f"{value!r} ({_rows(rows)}): {found.words}" for value, rows, found in hits if found
-        ][:MAX_NAMED]
-        if not named:
-            continue
-        wanted = list(allowed)
-        for value, _, found in hits:
+        named: list[str] = []
+        wanted = list(shape["filters"][kind])
+        for value, rows, meant in dropped(shape, kind):
+            if meant is None:
+                continue
+            named.append(f"{value!r} ({_rows(rows)}): {meant.words}")
             listed = value.strip().lower()
-            if found is not None and found.misspelt in wanted:
-                wanted[wanted.index(found.misspelt)] = listed
+            if meant.misspelt in wanted and meant.misspelt:
+                wanted[wanted.index(meant.misspelt)] = listed
             elif listed not in wanted:
                 wanted.append(listed)
-        commas = any("," in one for one in wanted)
-        sentence = f"{kind} left out by {key}: {'; '.join(named)}"
-        yield Cause(
-            f"{kind}_near_miss", sentence, paste(shape, key, wanted if commas else ",".join(wanted))
-        )
+        if named:
+            commas = any("," in entry for entry in wanted)
+            fix = paste(shape, key, wanted if commas else ",".join(wanted))
+            sentence = f"{kind} left out by {key}: {'; '.join(named[:MAX_NAMED])}"
+            yield Cause(f"{kind}_near_miss", sentence, fix)
 
 
 def _similar(shape: Mapping[str, Any]) -> Iterator[Cause]:
     """Keys of the stores that look like this repository's."""
     by_alias: dict[str, list[Mapping[str, Any]]] = {}
-    for one in shape["similar"]:
-        by_alias.setdefault(one["alias"], []).append(one)
+    for project in shape["similar"]:
+        by_alias.setdefault(project["alias"], []).append(project)
     for alias, found in by_alias.items():
-        names = sorted({one["key"] for one in found})
+        names = sorted({project["key"] for project in found})
         keys = ", ".join(map(repr, names[:MAX_NAMED]))
-        rows = sum(one["rows"] for one in found)
+        rows = sum(project["rows"] for project in found)
         sentence = (
-            f"{_rows(rows)} under {'the key' if len(names) == 1 else 'the keys'} {keys} {'looks' if rows == 1 else 'look'} like this"
-            f" repository's: {found[0]['why']}; was the folder renamed?"
+            f"{_rows(rows)} under the key{'s' * (len(names) > 1)} {keys} look{'s' * (rows == 1)}"
+            f" like this repository's: {found[0]['why']}; was the folder renamed?"
         )
         name, _, older = alias.partition(": ")
         yield Cause("similar_key", sentence, paste(shape, name.strip('"'), json.loads(older)))

@@ -7,8 +7,8 @@ import os
 import platform
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -45,9 +45,6 @@ class Check:
     status: Verdict
     message: str
     fix: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        return asdict(self)
 
 
 class _Facts:
@@ -114,23 +111,20 @@ def report(checks: tuple[Check, ...], environ: Mapping[str, str]) -> str:
     """The block for a bug report: versions and verdicts, no names, no paths of the user's."""
     python, system = platform.python_version(), f"{platform.system()} {platform.release()}"
     lines = [f"claudemem-daemon {__version__}, Python {python}, {system}"]
-    lines += [f"{one.status:<8}{one.name}" for one in checks]
+    lines += [f"{check.status:<8}{check.name}" for check in checks]
     return "\n".join(lines).replace(home_dir(environ), "~")
 
 
 def _folder(environ: Mapping[str, str]) -> Iterator[Check]:
     folder = state_dir(environ)
+    name = "state folder"
     if not os.path.lexists(folder):
-        yield Check("state folder", "ok", f"{folder} does not exist yet; the daemon makes it")
+        yield Check(name, "ok", f"{folder} does not exist yet; the daemon makes it")
     elif private_dir(folder):
-        yield Check("state folder", "ok", f"{folder} is ours alone")
+        yield Check(name, "ok", f"{folder} is ours alone")
     else:
-        yield Check(
-            "state folder",
-            "failed",
-            f"{folder} is not a folder of ours alone",
-            f"chmod 700 {folder}",
-        )
+        message = f"{folder} is not a folder of ours alone"
+        yield Check(name, "failed", message, f"chmod 700 {folder}")
 
 
 def _daemon(facts: _Facts) -> Iterator[Check]:
@@ -138,20 +132,17 @@ def _daemon(facts: _Facts) -> Iterator[Check]:
     if isinstance(health, Unreachable):
         yield Check("daemon", "failed", health.message, of_silence(health).next or "")
         return
+    restart = "claudemem-daemon stop, then start it again"
     if health["version"] != __version__:
-        yield Check(
-            "daemon",
-            "warning",
-            f"version {health['version']} runs, this command is {__version__}",
-            "claudemem-daemon stop, then start it again",
-        )
+        message = f"version {health['version']} runs, this command is {__version__}"
+        yield Check("daemon", "warning", message, restart)
     else:
         yield Check("daemon", "ok", f"version {health['version']} answers, pid {health['pid']}")
     seen = os.lstat(client.path)
     mode = stat.S_IMODE(seen.st_mode)
     if mode & 0o077 or seen.st_uid != os.getuid():
         message = f"{client.path} has mode {mode:04o} and owner {seen.st_uid}"
-        yield Check("socket", "failed", message, "claudemem-daemon stop, then start it again")
+        yield Check("socket", "failed", message, restart)
     else:
         yield Check("socket", "ok", f"{client.path}, mode {mode:04o}")
     began = time.perf_counter()
@@ -176,7 +167,10 @@ def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterato
 
 def _settings(facts: _Facts) -> Iterator[Check]:
     path, warnings = facts.settings["settings_path"], facts.settings["warnings"]
-    wrong = [Check("settings", "warning", one["message"], setting_fix(one)) for one in warnings]
+    wrong = [
+        Check("settings", "warning", warning["message"], setting_fix(warning))
+        for warning in warnings
+    ]
     how = "as the daemon holds it" if facts.by_daemon else "as it is now"
     if not os.path.lexists(path):
         how = "no such file: defaults"
@@ -186,18 +180,18 @@ def _settings(facts: _Facts) -> Iterator[Check]:
 def _stores(facts: _Facts) -> Iterator[Check]:
     """The stores, and what keeps rows out of this folder's context, in the words of `explain`."""
     shape = facts.explanation
-    for one in shape["stores"]:
-        if one["ok"]:
+    for store in shape["stores"]:
+        if store["ok"]:
             yield Check(
-                "store", "ok", f"{one['path']}, schema {one['schema_version'] or 'unknown'}"
+                "store", "ok", f"{store['path']}, schema {store['schema_version'] or 'unknown'}"
             )
     for query in shape["queries"]:
         if is_database(query["store"]) and query["plan"] == "table":
             message = f"{query['store']}: every question reads the whole table"
             yield Check("store", "warning", message, CREATE_INDEX + " (as its owner)")
             break
-    settled = {one["message"] for one in facts.settings["warnings"]}
-    causes = [one for one in shape["causes"] if one["sentence"] not in settled]
+    settled = {warning["message"] for warning in facts.settings["warnings"]}
+    causes = [cause for cause in shape["causes"] if cause["sentence"] not in settled]
     for cause in causes:
         code = cause["code"]
         name = "store" if code.startswith("store_") else "memory here"
@@ -216,38 +210,40 @@ def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
         there = installed(known, environ, None)
         commands = there.ours
         for event, command in there.theirs:
-            yield Check(
-                "hooks",
-                "warning",
-                f"{name}: an entry at {event} asks us too and was not written by us:"
-                f" {command[:200]}",
-                "keep one of the two, or context may come twice" if commands else "",
-            )
+            message = f"{name}: an entry at {event} asks us too and was not written by us:"
+            fix = "keep one of the two, or context may come twice" if commands else ""
+            yield Check("hooks", "warning", f"{message} {command[:200]}", fix)
         found = found or bool(there.theirs)
         if not commands:
             continue
         found = True
-        gone = [one for one in commands if _missing_program(one)]
-        if gone:
-            message = f"{name}: the program in its entries is gone ({gone[0][:120]})"
-            yield Check("hooks", "warning", message, f"claudemem-daemon hooks install {name}")
-        elif len(commands) > len(known.events):
-            message = f"{name}: {len(commands)} entries of ours for {len(known.events)} events"
-            yield Check("hooks", "warning", message, "keep one an event, or context comes twice")
-        elif len(commands) < len(known.events):
-            message = f"{name}: {len(commands)} of {len(known.events)} entries are there"
-            yield Check("hooks", "warning", message, f"claudemem-daemon hooks install {name}")
-        elif there.untrusted:
-            message = f"{name}: skips our entries for {', '.join(there.untrusted)} until allowed"
-            yield Check("hooks", "warning", message, ASK)
-        else:
-            yield Check("hooks", "ok", f"{name}: {len(commands)} entries")
+        yield _entries(name, commands, len(known.events), there.untrusted)
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
         yield Check("hooks", "warning", "no assistant has our entries", fix)
     twice = double_injection(environ, read_values(facts.settings["settings_path"]))
     if twice is not None and found:
         yield Check("double injection", "warning", twice, "set what it says")
+
+
+def _entries(name: str, commands: Sequence[str], expected: int, untrusted: Sequence[str]) -> Check:
+    """Our entries of one assistant."""
+    again = f"claudemem-daemon hooks install {name}"
+    gone = [command for command in commands if _missing_program(command)]
+    count = len(commands)
+    if gone:
+        message = f"the program in its entries is gone ({gone[0][:120]})"
+        fix = again
+    elif count > expected:
+        message = f"{count} entries of ours for {expected} events"
+        fix = "keep one an event, or context comes twice"
+    elif count < expected:
+        message, fix = f"{count} of {expected} entries are there", again
+    elif untrusted:
+        message, fix = f"skips our entries for {', '.join(untrusted)} until allowed", ASK
+    else:
+        return Check("hooks", "ok", f"{name}: {count} entries")
+    return Check("hooks", "warning", f"{name}: {message}", fix)
 
 
 def _missing_program(command: str) -> bool:
@@ -260,14 +256,11 @@ def _missing_program(command: str) -> bool:
 
 
 def _hook_log(environ: Mapping[str, str]) -> Iterator[Check]:
-    recent = [one for one in read_log(environ) if one.at > time.time() - 86400]
+    recent = [failure for failure in read_log(environ) if failure.at > time.time() - 86400]
     if not recent:
         yield Check("hook log", "ok", "no hook failed in the last day")
         return
-    last = recent[-1]
-    yield Check(
-        "hook log",
-        "warning",
-        f"{len(recent)} {'hook' if len(recent) == 1 else 'hooks'} failed in the last day, the newest"
-        f" {age(last.at * 1000)}: {last.platform} {last.reason} {last.detail}",
-    )
+    last, hooks = recent[-1], "hook" if len(recent) == 1 else "hooks"
+    newest = f"{age(last.at * 1000)}: {last.platform} {last.reason} {last.detail}"
+    message = f"{len(recent)} {hooks} failed in the last day, the newest {newest}"
+    yield Check("hook log", "warning", message)

@@ -99,7 +99,7 @@ def fate_fix(shape: Mapping[str, Any], fate: Mapping[str, Any]) -> str:
         one = next((s for s in shape["stores"] if s["path"] == fate["store"]), None)
         return store_fix(fate["store"], one["reason"] if one else None, own=False)
     if reason == "excluded":
-        return next((one["fix"] for one in shape["causes"] if one["code"] == "excluded"), "")
+        return next((cause["fix"] for cause in shape["causes"] if cause["code"] == "excluded"), "")
     if reason == "other_project" and fate["project"]:
         return f"claudemem-daemon context --projects {quoted(fate['project'])}"
     return ""

@@ -40,32 +40,28 @@ def of_answer(shape: Mapping[str, Any]) -> Headline:
     )
 
 
+_SILENCE = {
+    "not running": ("not running", "claudemem-daemon service install", 3),
+    "stale socket": ("not running (stale socket)", "claudemem-daemon service install", 3),
+    "blocked": (
+        "cannot tell: {message}",
+        "let the sandbox reach this socket, or see whose it is",
+        1,
+    ),
+    "other socket": (
+        "cannot tell: {message}",
+        "give this shell the daemon's CLAUDEMEM_DAEMON_SOCKET, or none",
+        1,
+    ),
+    "unsafe": ("{message}", None, 1),
+}
+
+
 def of_silence(error: Unreachable) -> Headline:
-    if error.trouble in ("not running", "stale socket"):
-        detail = " (stale socket)" if error.trouble == "stale socket" else ""
-        return Headline(
-            error.trouble,
-            f"not running{detail}",
-            "claudemem-daemon service install",
-            3,
-        )
-    if error.trouble == "blocked":
-        return Headline(
-            "blocked",
-            f"cannot tell: {error.message}",
-            "let the sandbox reach this socket, or see whose it is",
-            1,
-        )
-    if error.trouble == "other socket":
-        return Headline(
-            "other socket",
-            f"cannot tell: {error.message}",
-            "give this shell the daemon's CLAUDEMEM_DAEMON_SOCKET, or none",
-            1,
-        )
-    if error.trouble == "unsafe":
-        return Headline("unsafe", error.message, None, 1)
-    return Headline("not answering", error.message, "claudemem-daemon stop", 1)
+    stop = f"kill -9 {error.pid}" if error.pid else "claudemem-daemon stop"
+    sentence, command, exit_code = _SILENCE.get(error.trouble, ("{message}", stop, 1))
+    state = error.trouble if error.trouble in _SILENCE else "not answering"
+    return Headline(state, sentence.format(message=error.message), command, exit_code)
 
 
 def _restart(shape: Mapping[str, Any]) -> str:

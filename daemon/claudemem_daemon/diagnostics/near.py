@@ -27,7 +27,7 @@ def near(value: str, allowed: Sequence[str], modes: Mapping[str, Sequence[str]])
     head = plain.partition(":")[0].strip()
     if head != plain and head in allowed:
         return Near(f"did you mean {head}? the rows have a suffix after the colon")
-    found = difflib.get_close_matches(plain, [one for one in allowed if one], 1, SIMILAR)
+    found = difflib.get_close_matches(plain, [entry for entry in allowed if entry], 1, SIMILAR)
     if found:
         known = bool(modes.get(found[0]))
         if known and not modes.get(plain):

@@ -99,7 +99,9 @@ def _process(seen: Observed) -> Iterator[Problem]:
 
 
 def _names(seen: Observed) -> Iterator[Problem]:
-    names = Counter(one["name"] for one in seen.repositories if one["common_dir"])
+    names = Counter(
+        repository["name"] for repository in seen.repositories if repository["common_dir"]
+    )
     for name, count in sorted(names.items()):
         if count > 1:
             yield Problem(

@@ -20,7 +20,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.row_counts import count_key
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.pipeline import ResolvedQuestion
-from claudemem_daemon.selection.admission import Admitted, admit
+from claudemem_daemon.selection.admission import admit
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.settings.exclusion import excluded
 from claudemem_daemon.stores.interface import StoreReader
@@ -74,7 +74,9 @@ def resembling(
     resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
 ) -> tuple[StoreProject, ...]:
     """The keys that only look like ours."""
-    return tuple(one for one in list_projects(resolved, pool, deadline)[0] if one.resembles)
+    return tuple(
+        project for project in list_projects(resolved, pool, deadline)[0] if project.resembles
+    )
 
 
 def _of_store(
@@ -86,24 +88,17 @@ def _of_store(
     away = {*resolved.keys.excluded, *admitted.left_out}
     compared = 0
     for name in dict.fromkeys((*names, *merged)):
-        ours = name in admitted.projects or name in admitted.merged
+        ours = name in admitted.names
         if not ours and (name in resolved.keys.excluded or excluded(name, patterns)):
             continue
         judge = likeness.ownership if ours else None
-        counted = count_key(path, reader, _wanted(name, admitted, ours=ours), judge)
+        wanted = admitted.wanted(name) if ours else Wanted((name,), (name,))
+        counted = count_key(path, reader, wanted, judge)
         project = StoreProject(name, path, counted.rows, counted.newest, ours)
         if not ours and name not in away and compared < MAX_COMPARED:
             compared += 1
             project = likeness.compared(project, reader)
         yield project
-
-
-def _wanted(name: str, admitted: Admitted, *, ours: bool) -> Wanted:
-    if not ours:
-        return Wanted((name,), (name,))
-    return Wanted(
-        (name,) if name in admitted.projects else (), (name,) if name in admitted.merged else ()
-    )
 
 
 class _Likeness:
@@ -121,9 +116,9 @@ class _Likeness:
     def _names(self) -> dict[str, str]:
         """What our own names read as -> the name."""
         heads = [
-            one.key.partition("/")[0]
-            for one in self._resolved.keys.keys
-            if one.match == "exact" and not one.bare
+            key.key.partition("/")[0]
+            for key in self._resolved.keys.keys
+            if key.match == "exact" and not key.bare
         ]
         return {_reads_as(name): name for name in heads if name}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -38,21 +39,23 @@ class RowCounts:
     store_paths: tuple[str, ...]
     warnings: tuple[AnswerWarning, ...]
 
-    def rows(self, key: str) -> int:
-        return sum(one.rows for one in self.counts.get(key, ()))
-
-    def newest(self, key: str) -> int | None:
-        times = [one.newest for one in self.counts.get(key, ()) if one.newest is not None]
-        return max(times, default=None)
-
-    def stores(self, key: str) -> tuple[str, ...]:
-        return tuple(one.store for one in self.counts.get(key, ()))
+    def as_json(self, key: str) -> dict[str, Any]:
+        counted = self.counts.get(key, ())
+        return {
+            "key": key,
+            "rule": self.keys[key].rule,
+            "stores": [count.store for count in counted],
+            "rows": sum(count.rows for count in counted),
+            "newest": max(
+                (count.newest for count in counted if count.newest is not None), default=None
+            ),
+        }
 
 
 def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
     """Count inside a few seconds; a store that cannot be read is a warning."""
     deadline = Deadline.after(COUNTING_SECONDS)
-    keys = {one.key: one for one in reversed(resolved.keys.keys) if one.match == "exact"}
+    keys = {key.key: key for key in reversed(resolved.keys.keys) if key.match == "exact"}
     keys = dict(reversed(keys.items()))
     counts: dict[str, list[Counted]] = {}
     left_out: dict[str, str] = {}
@@ -64,24 +67,20 @@ def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
             with pool.reading(ref, deadline) as reader:
                 admitted = admit(resolved.keys, reader.projects(), reader.merged())
                 left_out.update(admitted.left_out)
-                for name, key in {**admitted.projects, **admitted.merged}.items():
+                for name, key in admitted.names.items():
                     keys.setdefault(name, key)
-                    wanted = Wanted(
-                        (name,) if name in admitted.projects else (),
-                        (name,) if name in admitted.merged else (),
-                    )
-                    counts.setdefault(name, []).append(count_key(ref.path, reader, wanted, ours))
+                    counted = count_key(ref.path, reader, admitted.wanted(name), ours)
+                    counts.setdefault(name, []).append(counted)
         except StoreError as error:
             warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
     for name in left_out:
         keys.pop(name, None)
+    paths = tuple(ref.path for ref in resolved.located.stores) if resolved.keys.keys else ()
     return RowCounts(
         keys=keys,
         counts={name: tuple(found) for name, found in counts.items()},
         left_out=left_out,
-        store_paths=tuple(ref.path for ref in resolved.located.stores)
-        if resolved.keys.keys
-        else (),
+        store_paths=paths,
         warnings=(*warnings, *ours.warnings()),
     )
 
@@ -93,6 +92,6 @@ def count_key(
     repository of the same name."""
     others = ours.others_rows(reader, wanted) if ours is not None else frozenset()
     pages = reader.candidates("observations", wanted, len(others) + 1)
-    newest = next((one for page in pages for one in page if one.id not in others), None)
+    newest = next((row for page in pages for row in page if row.id not in others), None)
     rows = reader.how_many(wanted) - len(others)
     return Counted(path, rows, newest.epoch if newest is not None else None)

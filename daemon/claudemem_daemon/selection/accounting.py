@@ -96,12 +96,12 @@ class Accounts:
 
     def cut_to_size(self, left_out: int) -> None:
         """The context dropped the oldest `left_out` rows of the answer."""
-        for one in self.newest[len(self.newest) - left_out :] if left_out else ():
-            store, key = one.origin.ref.path, key_of(one)
+        for chosen in self.newest[len(self.newest) - left_out :] if left_out else ():
+            store, key = chosen.origin.ref.path, key_of(chosen)
             self.count(store, key, "included", -1)
             self.count(store, key, "over_size", 1)
-            self.passed[store, one.row.id] = "over_size"
-            day = self.days[_day(one.row.epoch), key]
+            self.passed[store, chosen.row.id] = "over_size"
+            day = self.days[_day(chosen.row.epoch), key]
             day.shown, day.beyond = day.shown - 1, day.beyond + 1
         if left_out:
             shown = self.newest[: len(self.newest) - left_out]
@@ -185,11 +185,8 @@ def _totals(source: Source) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     admitted = source.admitted
     with suppress(StoreError):
-        for key in {**admitted.projects, **admitted.merged}:
-            one = Wanted(
-                (key,) if key in admitted.projects else (), (key,) if key in admitted.merged else ()
-            )
-            found[source.ref.path, key] = source.reader.how_many(one)
+        for key in admitted.names:
+            found[source.ref.path, key] = source.reader.how_many(admitted.wanted(key))
     return found
 
 
@@ -199,13 +196,10 @@ def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, f
     seen: set[int] = set()
     if not ownership.others_rows(source.reader, wanted):
         return found
-    for key in {**source.admitted.projects, **source.admitted.merged}:
-        one = replace(
-            wanted,
-            projects=(key,) if key in source.admitted.projects else (),
-            merged=(key,) if key in source.admitted.merged else (),
-        )
-        found[key] = ownership.others_rows(source.reader, one) - seen
+    for key in source.admitted.names:
+        only = source.admitted.wanted(key)
+        of_key = replace(wanted, projects=only.projects, merged=only.merged)
+        found[key] = ownership.others_rows(source.reader, of_key) - seen
         seen |= found[key]
     return found
 
@@ -225,7 +219,9 @@ class _Comparison:
     """(store, id) -> key of the rows that were read and not offered yet."""
 
     def run(self, want: Want, until: Deadline) -> None:
-        lists = [(one, _candidates(one, want)) for one in self.sources.opened if one.admitted]
+        lists = [
+            (source, _candidates(source, want)) for source in self.sources.opened if source.admitted
+        ]
         merged = merge(lists, NO_LIMIT, self._read, self._keep, lambda: until.passed)
         for _, flow in lists:
             flow.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
+from claudemem_daemon.stores.sql import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,16 @@ class Admitted:
 
     def __bool__(self) -> bool:
         return bool(self.projects or self.merged)
+
+    @property
+    def names(self) -> dict[str, ProjectKey]:
+        return {**self.projects, **self.merged}
+
+    def wanted(self, name: str) -> Wanted:
+        """The rows of one of the names."""
+        return Wanted(
+            (name,) if name in self.projects else (), (name,) if name in self.merged else ()
+        )
 
 
 def admit(

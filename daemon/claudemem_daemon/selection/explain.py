@@ -64,7 +64,7 @@ class Explanation:
         """Without the selection, whose shape is the query's."""
         accounts = self.accounts
         return {
-            "counts": [asdict(one) for one in self.counts],
+            "counts": [asdict(count) for count in self.counts],
             "dropped": {"types": dict(accounts.types), "concepts": dict(accounts.concepts)},
             "others": dict(accounts.others),
             "days": [
@@ -72,8 +72,8 @@ class Explanation:
                 for (day, key), one in sorted(accounts.days.items())
             ],
             "cut": accounts.cut,
-            "queries": [asdict(one) for one in self.queries],
-            "observation": [asdict(one) for one in self.fates],
+            "queries": [asdict(query) for query in self.queries],
+            "observation": [asdict(fate) for fate in self.fates],
         }
 
 
@@ -90,7 +90,7 @@ def explain(
     """The same selection, and how it came about. `left_out` tells how many of its rows the context
     cannot hold. Counting stops at the deadline. For an excluded project no store is opened."""
     selection = select(question, settings, keys, located, pool, deadline)
-    messages = (one.message for one in keys.warnings if one.code == "excluded")
+    messages = (warning.message for warning in keys.warnings if warning.code == "excluded")
     excluded = None if keys.keys else next(messages, None)
     if excluded is not None:
         hidden = [] if row is None else [Fate(row.number, None, "excluded", excluded, row.text)]
@@ -111,8 +111,8 @@ def explain(
         judge = Judge(sources, want, keys, selection, settings, accounts)
         fates = tuple(judge.fates(row)) if row is not None else ()
         # Where the answer needed no store, as with a limit of 0, only these counts know them.
-        known = {one.path for one in selection.stores}
-        more = (one for one in sources.reports(located) if one.path not in known)
+        known = {report.path for report in selection.stores}
+        more = (report for report in sources.reports(located) if report.path not in known)
         selection = replace(selection, stores=(*selection.stores, *more))
         return Explanation(
             tuple(_counts(sources, accounts)), tuple(queries), fates, selection, accounts
@@ -120,40 +120,22 @@ def explain(
 
 
 def _queries(source: Source, want: Want, limit: int) -> list[StoreQuery]:
-    wanted = want.of(source)
+    store, left_out = source.ref.path, dict(source.admitted.left_out)
     return [
-        StoreQuery(
-            store=source.ref.path,
-            plan=query.plan,
-            sql=query.text,
-            parameters=query.parameters,
-            query_plan=query.steps,
-            left_out=dict(source.admitted.left_out),
-        )
-        for query in source.reader.queries(wanted, limit)
+        StoreQuery(store, query.plan, query.text, query.parameters, query.steps, left_out)
+        for query in source.reader.queries(want.of(source), limit)
     ]
 
 
 def _counts(sources: Sources, accounts: Accounts) -> Iterator[ProjectCount]:
     for source in sources.opened:
         admitted, store = source.admitted, source.ref.path
-        for name, key in {**admitted.projects, **admitted.merged}.items():
+        for name, key in admitted.names.items():
             reasons = {k: n for k, n in accounts.reasons.get((store, name), {}).items() if n}
             others = reasons.get("other_repository", 0)
             rows = sum(reasons.values()) - others
             typed = rows - reasons.get("excluded", 0) - reasons.get("type_filtered", 0)
             lost = reasons.get("concept_filtered", 0) + reasons.get("malformed_concepts", 0)
-            shown = reasons.get("included", 0)
             if rows or others:
-                yield ProjectCount(
-                    name,
-                    store,
-                    key.key,
-                    key.rule,
-                    rows,
-                    others,
-                    typed,
-                    typed - lost,
-                    shown,
-                    reasons,
-                )
+                after = (typed, typed - lost, reasons.get("included", 0))
+                yield ProjectCount(name, store, key.key, key.rule, rows, others, *after, reasons)

@@ -71,7 +71,9 @@ class Judge:
         if not found:
             what = "session summary" if ref.of_session else "observation"
             detail = f"no {what} {ref.number} in these stores"
-            if ref.letter and ref.letter not in {one.ref.letter for one in self.sources.opened}:
+            if ref.letter and ref.letter not in {
+                source.ref.letter for source in self.sources.opened
+            }:
                 detail = f"no store that was read has the letter {ref.letter}"
             yield Fate(ref.number, None, "not_found", detail, ref.text)
 
@@ -142,7 +144,7 @@ class Judge:
         if row is None:
             return None
         shown = decode.summary(row, source.ref)
-        place = [(one.store, one.id) for one in self.selection.summaries]
+        place = [(row.store, row.id) for row in self.selection.summaries]
         known = source.summaries
         disposition: Disposition
         if row.project in self.keys.excluded:

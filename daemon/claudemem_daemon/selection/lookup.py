@@ -121,9 +121,9 @@ def show(
                         summaries[summary.ref] = summary
         order = list(dict.fromkeys(map(str, refs)))
         return Shown(
-            tuple(observations[one] for one in order if one in observations),
-            tuple(summaries[one] for one in order if one in summaries),
-            tuple(one for one in order if one not in observations and one not in summaries),
+            tuple(observations[ref] for ref in order if ref in observations),
+            tuple(summaries[ref] for ref in order if ref in summaries),
+            tuple(ref for ref in order if ref not in observations and ref not in summaries),
             (*sources.warnings(), *large_cells(rows)),
         )
 
@@ -191,9 +191,9 @@ class _Search:
     def _in_rows(self, source: Source) -> Iterator[Candidate]:
         reader = source.reader
         for page in reader.candidates("observations", ALL.of(source), PAGE):
-            ids = [one.id for one in page]
+            ids = [row.id for row in page]
             hits = reader.containing(self.words, ids)
-            yield from (one for one in page if one.id in hits)
+            yield from (row for row in page if row.id in hits)
             self.late = self.late or self.until.passed
             if self.late or not self._new_enough(page[-1]):
                 return
@@ -211,7 +211,11 @@ def search_rows(
             sources.open(located, keys, {}, ALL)
         ours = Ownership(keys)
         until = sources.merging(limit, full=True)
-        lists = [(one, search.candidates(sources, one)) for one in sources.opened if one.admitted]
+        lists = [
+            (source, search.candidates(sources, source))
+            for source in sources.opened
+            if source.admitted
+        ]
         rows = merge(
             lists,
             limit,
@@ -222,7 +226,8 @@ def search_rows(
         for _, flow in lists:
             flow.close()  # type: ignore[attr-defined]  # a generator, which may hold a cursor
         observations = tuple(
-            decode.observation(one.row, one.origin.ref, key_of(one)) for one in rows.rows
+            decode.observation(chosen.row, chosen.origin.ref, key_of(chosen))
+            for chosen in rows.rows
         )
         return Found(
             observations,

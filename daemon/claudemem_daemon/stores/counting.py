@@ -51,9 +51,7 @@ def groups(
     parts: list[str] = []
     parameters: list[Parameter] = []
     for column, names in wanted.branches:
-        index = index_on(schema, "observations", column)
-        by = f" INDEXED BY {index}" if index is not None else ""
-        parts.append(f"SELECT id FROM observations{by} WHERE {column} IN {LIST}")
+        parts.append(_by_index(schema, column, "id"))
         parameters.append(as_list(names))
     chosen = f"id IN ({' UNION '.join(parts) or 'SELECT NULL'})"
     if ids is not None:
@@ -73,6 +71,12 @@ def groups(
         " GROUP BY 1, 2, 3, 4, 5, 6, 7",
         (*kind.parameters, *concept.parameters, *platform.parameters, *parameters),
     )
+
+
+def _by_index(schema: Schema, column: str, what: str) -> str:
+    index = index_on(schema, "observations", column)
+    by = f" INDEXED BY {index}" if index is not None else ""
+    return f"SELECT {what} FROM observations{by} WHERE {column} IN {LIST}"
 
 
 def readable(concepts: str) -> str:
@@ -119,9 +123,7 @@ def rows_of(schema: Schema, wanted: Wanted) -> Statement:
     parts: list[str] = []
     parameters: list[Parameter] = []
     for column, names in wanted.branches:
-        index = index_on(schema, "observations", column)
-        by = f" INDEXED BY {index}" if index is not None else ""
-        part = f"SELECT count(*) AS n FROM observations{by} WHERE {column} IN {LIST}"
+        part = _by_index(schema, column, "count(*) AS n")
         parameters.append(as_list(names))
         if column != "project":
             part += f" AND coalesce(project, '') NOT IN {LIST}"
