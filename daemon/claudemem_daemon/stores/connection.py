@@ -223,8 +223,8 @@ def _opened(path: str, opening: int, mode: Mode, deadline: Deadline) -> Connecti
 def check_openable(path: str) -> Identity:
     """Which file is at `path` now, symbolic links followed.
 
-    Raises `StoreError` for what may not be opened: what is missing, no regular file, or another
-    user's. Opening another user's WAL store would leave side files there that are ours, and that
+    Raises `StoreError` for what may not be opened: what is missing, empty, no regular file, or
+    another user's. Opening another user's WAL store would leave side files there that are ours, and that
     their owner can no longer use.
     """
     try:
@@ -233,6 +233,9 @@ def check_openable(path: str) -> Identity:
         raise unreachable(path, error) from None
     if not stat.S_ISREG(seen.st_mode):
         raise StoreError(f"{path}: not a regular file", path=path, reason="foreign")
+    if not seen.st_size:
+        # SQLite would delete a WAL or journal beside it, though it only reads.
+        raise StoreError(f"{path}: an empty file", path=path, reason="foreign")
     if seen.st_uid != os.geteuid():
         message = (
             f"{path}: belongs to user {seen.st_uid}, we are user {os.geteuid()};"
