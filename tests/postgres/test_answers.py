@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from tests.postgres.conftest import Machine, make_machine
-from tests.support.daemon import Daemon, clean_environ, run_to_end
-from tests.support.postgres import Cluster, add_row
+from tests.support.daemon import Daemon, clean_environ, eventually, run_to_end
+from tests.support.postgres import SCHEMA, Cluster, add_row
 from tests.support.stores import add_observation
 
 Admin = psycopg.Connection[Any]
@@ -217,3 +217,20 @@ def test_the_grants_of_the_docs_are_enough(machine: Machine, admin: Admin) -> No
     settings.write_text(settings.read_text().replace("postgres@", "reader_of_docs@"))
     with Daemon(machine.home) as daemon:
         assert titles(machine.query(daemon))[0] == "Row"
+
+
+def test_a_standby_is_asked_like_its_primary(home: Path) -> None:
+    with Cluster() as primary:
+        primary.create("team")
+        with primary.admin("team") as admin:
+            admin.execute(SCHEMA)
+            add_row(admin, "shop", "First", at="2100-01-01T00:00:00Z")
+            with Cluster(primary) as standby:
+                machine = make_machine(home, standby.url("team"))
+                with Daemon(home) as daemon:
+                    assert titles(machine.query(daemon))[0] == "First"
+                    add_row(admin, "shop", "Second", at="2101-01-01T00:00:00Z")
+                    eventually(
+                        lambda: titles(machine.query(daemon))[0] == "Second", "it is replayed"
+                    )
+                    assert machine.query(daemon)["warnings"] == []

@@ -37,9 +37,11 @@ def server_folder() -> str | None:
 
 
 class Cluster:
-    """A running server; `url(database, user)` is what a client is given."""
+    """A running server; `url(database, user)` is what a client is given. With a `primary` it is a
+    standby of that one."""
 
-    def __init__(self) -> None:
+    def __init__(self, primary: Cluster | None = None) -> None:
+        self._primary = primary
         found = server_folder()
         assert found is not None
         self._bin = found
@@ -53,6 +55,15 @@ class Cluster:
             os.chown(self._folder, self._user, -1)
         os.chmod(self._folder, 0o755)
         data = os.path.join(self._folder, "data")
+        if self._primary is None:
+            self._make(data)
+        else:
+            source = ("-h", self._primary.socket_folder, "-U", "postgres")
+            self._run("pg_basebackup", "-D", data, "-R", "-c", "fast", *source)
+        self.start()
+        return self
+
+    def _make(self, data: str) -> None:
         self._run(
             "initdb",
             "-D",
@@ -74,8 +85,6 @@ class Cluster:
                 "host all with_password 127.0.0.1/32 scram-sha-256\n"
                 "host all all 127.0.0.1/32 trust\n"
             )
-        self.start()
-        return self
 
     def __exit__(
         self,
