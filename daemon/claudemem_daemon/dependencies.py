@@ -25,6 +25,10 @@ RACY_NS = 50_000_000
 file system and look the same; such a state proves nothing later on."""
 
 
+MAX_LINKS: Final = 40
+"""Symbolic links on one path, as for Linux; more is a circle."""
+
+
 class Dependency(Protocol):
     """One thing a value depends on."""
 
@@ -87,7 +91,17 @@ def all_hold(dependencies: Iterable[Dependency]) -> bool:
 
 _Stat = tuple[os.stat_result | OSError | ValueError, bool]
 """What a stat gave, and whether that is racy."""
-_of_request: ContextVar[dict[str, _Stat] | None] = ContextVar("stats of this request", default=None)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one request saw, by path."""
+
+    stats: dict[str, _Stat]
+    links: dict[str, str | None]
+
+
+_of_request: ContextVar[_Seen | None] = ContextVar("what this request saw", default=None)
 
 
 @contextmanager
@@ -100,7 +114,7 @@ def each_path_once() -> Iterator[None]:
     if _of_request.get() is not None:
         yield
         return
-    token = _of_request.set({})
+    token = _of_request.set(_Seen({}, {}))
     try:
         yield
     finally:
@@ -111,7 +125,8 @@ def look_again() -> None:
     """For the rest of this request go by what is there now."""
     seen = _of_request.get()
     if seen is not None:
-        seen.clear()
+        seen.stats.clear()
+        seen.links.clear()
 
 
 def file_state(path: str) -> FileState:
@@ -130,13 +145,54 @@ def file_identity(path: str) -> FileIdentity:
     return FileIdentity(path, _identity(path))
 
 
+def folder_identity(path: str) -> tuple[int, int] | None:
+    """Device and inode; None where nothing is."""
+    seen = _look(path)[0]
+    return (seen.st_dev, seen.st_ino) if isinstance(seen, os.stat_result) else None
+
+
+def link_target(path: str) -> str | None:
+    """What the symbolic link at `path` says; None where there is none."""
+    seen = _of_request.get()
+    if seen is not None and path in seen.links:
+        return seen.links[path]
+    try:
+        target = os.readlink(path)
+    except (OSError, ValueError):
+        target = None
+    if seen is not None:
+        seen.links[path] = target
+    return target
+
+
+def real_path(path: str) -> str:
+    """As `os.path.realpath`, of an absolute path."""
+    real, rest, links = "", path.split("/")[::-1], 0
+    while rest:
+        part = rest.pop()
+        if part == "..":
+            real = os.path.dirname(real).rstrip("/")
+        elif part not in ("", "."):
+            step = f"{real}/{part}"
+            target = link_target(step)
+            links += target is not None
+            if links > MAX_LINKS:
+                return os.path.realpath(path)
+            if target is None:
+                real = step
+            else:
+                real = "" if target.startswith("/") else real
+                rest += target.split("/")[::-1]
+    return real or "/"
+
+
 def _look(path: str) -> _Stat:
     seen = _of_request.get()
     if seen is None:
         return _stat(path)
-    known = seen.get(path)
+    known = seen.stats.get(path)
     if known is None:
-        known = seen[path] = _stat(path)
+        known = seen.stats[path] = _stat(path)
     return known
 
 
@@ -166,7 +222,7 @@ def _identity(path: str) -> tuple[int, ...]:
     """Device, inode, kind and owner of what is there; else the error, and whether a link leads there."""
     seen, _ = _look(path)
     if isinstance(seen, OSError):
-        return seen.errno or 0, int(os.path.islink(path))
+        return seen.errno or 0, int(link_target(path) is not None)
     if isinstance(seen, ValueError):
         return ()
     return seen.st_dev, seen.st_ino, stat.S_IFMT(seen.st_mode), seen.st_uid

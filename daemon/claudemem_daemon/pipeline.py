@@ -26,7 +26,7 @@ from claudemem_daemon.dependencies import (
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
-from claudemem_daemon.render_inputs import read_render_inputs
+from claudemem_daemon.render_inputs import RenderInputs, read_render_inputs
 from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.repository.resolver import Repositories
@@ -242,12 +242,18 @@ class Pipeline:
     ) -> Context:
         """The text for rows that were already selected; of those that can be written in time."""
         resolved, selection = answer.resolved, answer.selection
-        inputs = read_render_inputs(
-            resolved.question, resolved.settings, selection.observations, os.environ
-        )
+        question, settings = resolved.question, resolved.settings
+
+        def read() -> RenderInputs:
+            return read_render_inputs(question, settings, selection.observations, os.environ)
+
+        if settings.show_last_message and question.since is None:
+            inputs = read()
+        else:
+            inputs = self.memo.made(("zone", os.environ.get("TZ")), read)
         request = ContextRequest(
-            question=resolved.question,
-            settings=resolved.settings,
+            question=question,
+            settings=settings,
             keys=resolved.keys,
             selection=selection,
             warnings=answer.warnings,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import FileState, file_state, real_path
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.gitfiles import same_folder
 from claudemem_daemon.repository.linktext import (
@@ -164,7 +164,7 @@ def unproven(folder: str, git_dir: str) -> Found:
 
 def _git_dir(folder: str, marker: str, git_dir: str) -> Found:
     """`marker`, the `.git` of `folder`, is the git directory or leads to it."""
-    real = os.path.realpath(git_dir)
+    real = real_path(git_dir)
     dependencies = [file_state(os.path.join(real, "commondir"))] if git_dir != marker else []
     if _common_of(real) is not None or _is_admin_dir(real):
         found = _linked_worktree(folder, real)
@@ -243,7 +243,7 @@ def _inside_git_dir(folder: str) -> Found:
     """A bare repository, or the inside of a `.git` folder."""
     common = common_dir_of(folder)
     if not same_folder(common, folder) and not same_folder(
-        os.path.dirname(os.path.realpath(folder)), os.path.join(common, "worktrees")
+        os.path.dirname(real_path(folder)), os.path.join(common, "worktrees")
     ):
         return _contradicted(folder, folder, "its repository has no such worktree")
     kind, main = layout_of(common)
@@ -257,7 +257,7 @@ def _jj_workspace(folder: str, jj: str) -> Found | None:
     how = f"{jj} is a jj workspace"
     if os.path.isdir(repo):
         common = os.path.join(repo, "store", "git")
-        if os.path.realpath(common) == common and gitfiles.is_git_dir(common):
+        if real_path(common) == common and gitfiles.is_git_dir(common):
             return Found("plain", folder, common, how, None, folder)
         return Found("none", folder, None, how)
     named = gitfiles.read_line(repo)
@@ -319,7 +319,7 @@ def recorded_folder(admin: str) -> str | None:
 
 def common_dir_of(git_dir: str) -> str:
     """The directory that all worktrees of `git_dir`'s repository share."""
-    real = os.path.realpath(git_dir)
+    real = real_path(git_dir)
     return _common_of(real) or real
 
 
@@ -354,7 +354,7 @@ def _core_worktree(config: dict[str, str], git_dir: str) -> str | None:
 
 def _common_of(git_dir: str) -> str | None:
     line = gitfiles.read_line(os.path.join(git_dir, "commondir"))
-    return os.path.realpath(gitfiles.resolve(line, git_dir)) if line else None
+    return real_path(gitfiles.resolve(line, git_dir)) if line else None
 
 
 def _superproject_dir(git_dir: str) -> str | None:

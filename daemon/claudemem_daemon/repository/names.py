@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator
 from fnmatch import translate
 from typing import Final
 
-from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
+from claudemem_daemon.dependencies import (
+    FileDependency,
+    file_identity,
+    file_state,
+    folder_identity,
+    link_target,
+)
 from claudemem_daemon.settings.exclusion import nfc
 
 Identity = tuple[int, int]
@@ -94,11 +100,7 @@ class FolderNames:
 
 def identity_of(folder: str) -> Identity | None:
     """What tells one folder from another, whatever its path; None where there is none."""
-    try:
-        seen = os.stat(folder)
-    except (OSError, ValueError):
-        return None
-    return seen.st_dev, seen.st_ino
+    return folder_identity(folder)
 
 
 def _link_steps(path: str) -> Iterator[str]:
@@ -116,9 +118,8 @@ def _first_link_followed(path: str) -> str | None:
     folder = ""
     for number, part in enumerate(parts):
         folder = f"{folder}/{part}"
-        try:
-            target = os.readlink(folder)
-        except (OSError, ValueError):
+        target = link_target(folder)
+        if target is None:
             continue
         return os.path.normpath(os.path.join(os.path.dirname(folder), target, *parts[number + 1 :]))
     return None

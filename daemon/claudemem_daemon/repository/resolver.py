@@ -8,7 +8,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from claudemem_daemon.dependencies import Dependency, WatchedFiles, each_path_once, file_identity
+from claudemem_daemon.dependencies import (
+    Dependency,
+    WatchedFiles,
+    each_path_once,
+    file_identity,
+    real_path,
+)
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.notices import Group, Notices
@@ -59,7 +65,7 @@ class Repositories:
             raise InvalidRequest(f"cwd must be an absolute path, not {cwd!r}")
         if "/.." in cwd:
             # What `..` leads to behind a link is for the system to say.
-            cwd = os.path.realpath(cwd)
+            cwd = real_path(cwd)
         cwd = os.path.normpath(cwd).replace("//", "/", 1)
         with each_path_once():
             return self._memo.made(
@@ -85,10 +91,10 @@ class Repositories:
             self._notices.close()
 
     def _resolve(self, cwd: str, depth: int) -> Repository:
-        real = os.path.realpath(cwd)
+        real = real_path(cwd)
         if not os.path.isdir(real):
             return self._vanished(cwd, real, depth)
-        search = layout.find(real, self._home)
+        search = self._memo.made(("found", real), lambda: layout.find(real, self._home))
         at_top = search.found is not None and cwd == search.found.top
         # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
         around = () if at_top else (file_identity(cwd),)
@@ -177,7 +183,7 @@ class Repositories:
         above, leaf = os.path.split(logical)
         if not leaf or leaf == os.path.basename(top):
             return None
-        return None if layout.find(os.path.realpath(above), self._home).found else leaf
+        return None if layout.find(real_path(above), self._home).found else leaf
 
     def _list(self, common_dir: str) -> _Listing:
         key = ("worktrees", common_dir)
@@ -302,7 +308,7 @@ def _as_spelled(cwd: str, there: str) -> str:
     spelled = os.path.dirname(cwd)
     while not os.path.isdir(spelled):
         spelled = os.path.dirname(spelled)
-    return spelled if os.path.realpath(spelled) == there else there
+    return spelled if real_path(spelled) == there else there
 
 
 def _vanished_one(worktrees: tuple[Worktree, ...], real: str, there: str) -> Worktree | None:

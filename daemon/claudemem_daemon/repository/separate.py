@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import FileState, file_state, real_path
 from claudemem_daemon.repository.layout import Found, is_alone, layout_of, link_target, unproven
 
 MAX_FOLDERS: Final = 16
@@ -29,7 +29,7 @@ def with_main(found: Found, worktrees: Iterable[str]) -> tuple[Found, tuple[File
     folders = [path for path in dict.fromkeys(parents) if path != "/"][:MAX_FOLDERS]
     dependencies = tuple(file_state(folder) for folder in folders)
     markers = {marker for folder in folders for marker in _markers(folder, common)}
-    checkouts = {os.path.realpath(os.path.dirname(marker)) for marker in markers}
+    checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
     if found.main is not None and found.kind == "separate":
         others = checkouts - {found.main}
         return (unproven(found.main, common) if others else found), ()
@@ -59,5 +59,5 @@ def _markers(folder: str, common: str) -> Iterator[str]:
         marker = os.path.join(folder, name, ".git")
         if os.path.isfile(marker):
             target = link_target(marker)
-            if target is not None and os.path.realpath(target) == common:
+            if target is not None and real_path(target) == common:
                 yield marker

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import FileState, file_state, real_path
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.layout import common_dir_of, link_target
 from claudemem_daemon.repository.model import Repository, Worktree, WorktreeState
@@ -91,7 +91,7 @@ def _is_anothers(path: str, common_dir: str) -> bool:
     git_dir = marker if os.path.isdir(marker) else link_target(marker)
     if git_dir is None or not gitfiles.is_git_dir(git_dir):
         return False
-    real = os.path.realpath(git_dir)
+    real = real_path(git_dir)
     own = real.startswith(common_dir + "/worktrees/")
     return not own and not gitfiles.same_folder(common_dir_of(real), common_dir)
 

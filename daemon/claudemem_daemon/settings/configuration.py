@@ -201,6 +201,7 @@ class Configuration:
                 claude_dir=claude_dir,
                 warnings=warnings,
                 dependencies=dependencies,
+                memo=self._memo,
             )
         )
 

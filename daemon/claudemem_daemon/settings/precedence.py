@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from claudemem_daemon.dependencies import Dependency
+from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.keys import (
@@ -53,6 +54,8 @@ class Inputs:
     claude_dir: str
     warnings: tuple[AnswerWarning, ...]
     dependencies: tuple[Dependency, ...]
+    memo: Memo
+    """For the mode, which most edits leave as it is."""
 
 
 def decide(inputs: Inputs) -> Settings:
@@ -60,9 +63,10 @@ def decide(inputs: Inputs) -> Settings:
     chosen = _Chosen(inputs)
     for name in KEYS:
         chosen.choose(name)
-    loaded = modes.load(
-        chosen.values[MODE],
-        modes.folders(chosen.values[MODES_DIR], inputs.data_dir, inputs.claude_dir),
+    mode = chosen.values[MODE]
+    folders = (chosen.values[MODES_DIR], inputs.data_dir, inputs.claude_dir)
+    loaded = inputs.memo.made(
+        ("mode", mode, folders), lambda: modes.load(mode, modes.folders(*folders))
     )
     if loaded.problem is not None:
         message = f"{MODE} = {chosen.values[MODE]}: {loaded.problem}"
