@@ -6,13 +6,13 @@ import click
 
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import explained
-from claudemem_daemon.cli.options import make_question, plain, setting_text
+from claudemem_daemon.cli.options import json_option, make_question, plain, setting_text
 from claudemem_daemon.shapes import as_json, of_settings
 
 
 @click.command("config")
 @click.option("--cwd", type=click.Path(), hidden=True, help="Taken, but no setting depends on it.")
-@click.option("--json", "as_shape", is_flag=True, help="As JSON.")
+@json_option
 def config_command(cwd: str | None, as_shape: bool) -> None:  # noqa: ARG001 - taken and ignored
     """Every setting as this shell's hooks get it: value and source.
 

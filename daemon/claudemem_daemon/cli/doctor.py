@@ -11,7 +11,7 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import cwd_option, folder, plain, waiting
+from claudemem_daemon.cli.options import cwd_option, folder, json_option, plain, waiting
 from claudemem_daemon.diagnostics.doctor import Check, examine, report
 from claudemem_daemon.hookfiles.commands import launcher
 
@@ -21,7 +21,7 @@ _MARK = {"ok": ("ok     ", ""), "warning": ("warning", "yellow"), "failed": ("FA
 
 @click.command("doctor")
 @cwd_option
-@click.option("--json", "as_shape", is_flag=True, help="As JSON.")
+@json_option
 def doctor_command(cwd: str | None, as_shape: bool) -> int:
     """Check everything a person would: socket, service, settings, stores, hooks, a real question.
 

@@ -11,24 +11,12 @@ from rich.console import Group
 from rich.text import Text
 
 from claudemem_daemon.cli.options import plain
+from claudemem_daemon.diagnostics.causes import ENDS
 
 MAX_PROJECTS: Final = 8
 MAX_BUCKETS: Final = 20
 """Lines of the timeline; more days become weeks, then months, then years."""
 MAX_BAR: Final = 80
-LABELS: Final = {
-    "over_size": "beyond the size",
-    "over_limit": "beyond the limit",
-    "not_read": "not compared in time",
-    "duplicate_of": "duplicates",
-    "other_repository": "other repository's",
-    "platform_filtered": "other assistant's",
-    "malformed_concepts": "unreadable concepts",
-    "concept_filtered": "concepts not listed",
-    "type_filtered": "type not listed",
-    "excluded": "excluded checkout",
-}
-"""Where rows end, the last filter first."""
 SHOWN: Final = "█"
 LEFT: Final = "░"
 
@@ -68,7 +56,7 @@ def funnels(shape: dict[str, Any], width: int) -> Group:
 
 def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
     steps = [("shown", reasons["included"])]
-    steps += [(label, reasons[reason]) for reason, label in LABELS.items()]
+    steps += [(label, reasons[reason]) for reason, (_, label) in reversed(ENDS.items())]
     steps = [step for step in steps if step[1]]
     total = sum(reasons.values())
     label = max(len(words) for words, _ in steps)

@@ -10,7 +10,7 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import cwd_option, make_question, plain
+from claudemem_daemon.cli.options import cwd_option, json_option, make_question, plain
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.row_counts import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
@@ -34,7 +34,7 @@ class _Line:
 
 @click.command("worktrees")
 @cwd_option
-@click.option("--json", "as_shape", is_flag=True, help="As JSON.")
+@json_option
 def worktrees_command(cwd: str | None, as_shape: bool) -> None:
     """The main checkout and every worktree, removed ones included: keys, stores, rows, newest."""
     question = make_question(cwd=cwd)

@@ -241,21 +241,23 @@ def verdict(shape: Mapping[str, Any]) -> str:
         others = sum(shape["others"].values())
         rest = f"; the stores have {_rows(others)} of other projects" if others else ""
         return f"no memory yet: no row of {name} in the stores that were read{rest}"
-    parts = [f"{ended[reason]:,} {words}" for reason, words in WORDS.items() if ended.get(reason)]
+    parts = [
+        f"{ended[reason]:,} {words}" for reason, (words, _) in ENDS.items() if ended.get(reason)
+    ]
     rest = f"; {', '.join(parts)}" if parts else ""
     return f"{shown:,} of {_rows(total)} of {name} {'is' if shown == 1 else 'are'} shown{rest}"
 
 
-WORDS: Final = {
-    "excluded": "of an excluded checkout",
-    "type_filtered": "of a type that the list leaves out",
-    "concept_filtered": "without a concept of the list",
-    "malformed_concepts": "with concepts that are no JSON list",
-    "platform_filtered": "of another assistant",
-    "other_repository": "of another repository",
-    "duplicate_of": "the same as another row",
-    "over_limit": "beyond the limit",
-    "over_size": "beyond the size",
-    "not_read": "not compared in time",
+ENDS: Final = {
+    "excluded": ("of an excluded checkout", "excluded checkout"),
+    "type_filtered": ("of a type that the list leaves out", "type not listed"),
+    "concept_filtered": ("without a concept of the list", "concepts not listed"),
+    "malformed_concepts": ("with concepts that are no JSON list", "unreadable concepts"),
+    "platform_filtered": ("of another assistant", "other assistant's"),
+    "other_repository": ("of another repository", "other repository's"),
+    "duplicate_of": ("the same as another row", "duplicates"),
+    "not_read": ("not compared in time", "not compared in time"),
+    "over_limit": ("beyond the limit", "beyond the limit"),
+    "over_size": ("beyond the size", "beyond the size"),
 }
-"""What becomes of rows, in the order of the filters."""
+"""Where rows end, in the order of the filters -> in a sentence, beside a bar."""

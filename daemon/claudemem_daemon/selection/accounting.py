@@ -65,8 +65,7 @@ class DayCount:
 @dataclass(slots=True)
 class Accounts:
     """What became of the rows of each (store, project key). `types` and `concepts` are the values
-    that the lists leave out, with the rows that have them; `cut` is the time (ms) of the oldest row
-    in the answer where the limit or the size left older ones out."""
+    that the lists leave out, with the rows that have them."""
 
     reasons: dict[tuple[str, str], Counter[Disposition]] = field(default_factory=dict)
     types: Counter[str] = field(default_factory=Counter)
@@ -78,8 +77,6 @@ class Accounts:
     """(store, id) -> where it ended, of the rows that passed the filters on single rows."""
     newest: list[Chosen[Source]] = field(default_factory=list)
     """The rows in the answer, as the merge gives them."""
-    cut: int | None = None
-    complete: bool = True
 
     def count(self, store: str, key: str, reason: Disposition, rows: int) -> None:
         if rows:
@@ -103,9 +100,6 @@ class Accounts:
             self.passed[store, chosen.row.id] = "over_size"
             day = self.days[_day(chosen.row.epoch), key]
             day.shown, day.beyond = day.shown - 1, day.beyond + 1
-        if left_out:
-            shown = self.newest[: len(self.newest) - left_out]
-            self.cut = shown[-1].row.epoch if shown else None
 
 
 def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
@@ -135,7 +129,7 @@ def account(
         except StoreError as error:
             source.reader.extend(until)
             sources.stopped(source, error)
-            counted = accounts.complete = False
+            counted = False
             passing += _totals(source)
         source.reader.extend(until)
     comparison = _Comparison(accounts, sources, ownership, frozenset(keys.excluded), limit)
@@ -222,17 +216,12 @@ class _Comparison:
         lists = [
             (source, _candidates(source, want)) for source in self.sources.opened if source.admitted
         ]
-        merged = merge(lists, NO_LIMIT, self._read, self._keep, lambda: until.passed)
+        merge(lists, NO_LIMIT, self._read, self._keep, lambda: until.passed)
         for _, flow in lists:
             flow.close()
         # What was read and not offered was a copy of a row before it.
         for (store, number), key in self.pending.items():
             self._end(store, number, key, "duplicate_of")
-        accounts = self.accounts
-        accounts.complete = accounts.complete and not (merged.cut or self.sources.unfinished)
-        beyond = any(reasons["over_limit"] for reasons in accounts.reasons.values())
-        if beyond and accounts.newest:
-            accounts.cut = accounts.newest[-1].row.epoch
 
     def _read(self, source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         found = self.sources.read(source, "observations", chosen)

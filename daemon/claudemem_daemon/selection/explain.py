@@ -71,7 +71,6 @@ class Explanation:
                 {"day": day, "project": key, "shown": one.shown, "beyond": one.beyond}
                 for (day, key), one in sorted(accounts.days.items())
             ],
-            "cut": accounts.cut,
             "queries": [asdict(query) for query in self.queries],
             "observation": [asdict(fate) for fate in self.fates],
         }
