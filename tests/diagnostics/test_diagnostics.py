@@ -14,7 +14,7 @@ from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.age import age, duration
 from claudemem_daemon.diagnostics.fixes import store_fixes
 from claudemem_daemon.diagnostics.hooklog import read_log
-from claudemem_daemon.diagnostics.problems import Observed, find_problems
+from claudemem_daemon.diagnostics.problems import find_problems
 from claudemem_daemon.stores.model import STORE_REASONS
 
 GOOD: dict[str, Any] = {
@@ -24,13 +24,13 @@ GOOD: dict[str, Any] = {
     "watcher": {"problem": None},
     "stores": [],
     "repositories": [],
-    "socket_mode": 0o600,
-    "stuck_workers": 0,
+    "socket": {"mode": 0o600},
+    "requests": {"stuck_workers": 0},
 }
 
 
 def test_nothing_wrong_is_no_problem() -> None:
-    assert find_problems(Observed(**GOOD)) == ()
+    assert find_problems(GOOD) == ()
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_nothing_wrong_is_no_problem() -> None:
         ({"installed_version": ""}, "package_gone", "warning"),
         ({"configuration": {"rejected": {"reason": "x"}}}, "settings_rejected", "warning"),
         ({"watcher": {"problem": "no watches"}}, "watcher", "note"),
-        ({"socket_mode": 0o666}, "socket_mode", "error"),
-        ({"stuck_workers": 2}, "stuck", "warning"),
+        ({"socket": {"mode": 0o666}}, "socket_mode", "error"),
+        ({"requests": {"stuck_workers": 2}}, "stuck", "warning"),
         (
             {"stores": [{"ok": False, "reason": "corrupt", "error": "damaged"}]},
             "store_corrupt",
@@ -50,7 +50,7 @@ def test_nothing_wrong_is_no_problem() -> None:
     ],
 )
 def test_each_trouble_has_its_code(change: dict[str, Any], code: str, severity: str) -> None:
-    (problem,) = find_problems(Observed(**{**GOOD, **change}))
+    (problem,) = find_problems({**GOOD, **change})
     assert (problem.code, problem.severity) == (code, severity)
     assert problem.sentence
     assert problem.fix
@@ -60,11 +60,11 @@ def test_each_trouble_has_its_code(change: dict[str, Any], code: str, severity: 
 def test_one_name_for_two_repositories_is_told() -> None:
     """Case same-basename-repos-mixed."""
     two = [{"name": "api", "common_dir": f"/{n}/api/.git"} for n in ("one", "two")]
-    (problem,) = find_problems(Observed(**{**GOOD, "repositories": two}))
+    (problem,) = find_problems({**GOOD, "repositories": two})
     assert problem.code == "ambiguous_key"
     assert "'api' is used by 2 repositories" in problem.sentence
     elsewhere = [{"name": "api", "common_dir": None}, two[0]]
-    assert find_problems(Observed(**{**GOOD, "repositories": elsewhere})) == ()
+    assert find_problems({**GOOD, "repositories": elsewhere}) == ()
 
 
 def test_every_reason_of_a_store_has_a_way_out() -> None:
@@ -101,7 +101,7 @@ def test_the_shared_store_is_not_to_be_taken_out_of_any_settings() -> None:
     def fix(path: str) -> str:
         store = {"path": path, "ok": False, "reason": "foreign", "error": "no SQLite file"}
         known = {"rejected": None, "data_dir": "/home/u/.claude-mem"}
-        (problem,) = find_problems(Observed(**{**GOOD, "stores": [store], "configuration": known}))
+        (problem,) = find_problems({**GOOD, "stores": [store], "configuration": known})
         return problem.fix
 
     assert "restore it" in fix("/home/u/.claude-mem/claude-mem.db")

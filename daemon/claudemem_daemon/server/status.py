@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from claudemem_daemon.diagnostics.problems import Observed, find_problems
+from claudemem_daemon.diagnostics.problems import find_problems
 from claudemem_daemon.server.state import DaemonState
 
 SCHEMA = 1
@@ -14,24 +14,7 @@ SCHEMA = 1
 
 def build_status(state: DaemonState) -> dict[str, Any]:
     """Everything `status --json` prints; times in seconds since 1970, latencies in ms."""
-    problems = find_problems(
-        Observed(
-            version=state.version,
-            installed_version=state.installed_version,
-            configuration=state.configuration,
-            watcher=state.watcher,
-            stores=state.stores,
-            repositories=state.repositories,
-            socket_mode=state.socket.mode,
-            stuck_workers=state.stuck_workers,
-            warnings=state.configuration.get("warnings", ()),
-        )
-    )
-    degraded = any(one.severity != "note" for one in problems)
-    requests = asdict(state.requests)
-    return {
-        "schema": SCHEMA,
-        "status": "degraded" if degraded else "ok",
+    shape: dict[str, Any] = {
         "version": state.version,
         "installed_version": state.installed_version,
         "protocol": state.protocol,
@@ -52,12 +35,19 @@ def build_status(state: DaemonState) -> dict[str, Any]:
         "stores": [dict(one) for one in state.stores],
         "repositories": [dict(one) for one in state.repositories],
         "requests": {
-            **requests,
+            **asdict(state.requests),
             "connections": state.connections,
             "kept_answers": state.kept_answers,
             "stuck_workers": state.stuck_workers,
         },
-        "problems": [one.as_json() for one in problems],
+    }
+    problems = find_problems(shape)
+    degraded = any(problem.severity != "note" for problem in problems)
+    return {
+        "schema": SCHEMA,
+        "status": "degraded" if degraded else "ok",
+        **shape,
+        "problems": [asdict(problem) for problem in problems],
     }
 
 
