@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Final
 
 from tests.benchmarks.client import inject
@@ -155,9 +156,17 @@ def _seconds(argv: Sequence[str]) -> float:
 
 
 def _running(argv: Sequence[str], stdin: str, env: Mapping[str, str], said: str) -> Turn:
-    """One process from start to exit; it must end well, and its output hold `said`."""
+    """One process from start to exit; it must end well, and its output hold `said`. Each start is
+    another session's: the same one twice in two seconds is answered once."""
+    with open(stdin, encoding="utf-8") as file:
+        body = json.load(file)
+    sessions = count()
 
     def turn() -> float:
+        if body["hook_event_name"] == "SessionStart":
+            body["session_id"] = f"{argv[0]} {next(sessions)}"
+            with open(stdin, "w", encoding="utf-8") as file:
+                json.dump(body, file)
         with open(stdin, "rb") as file:
             began = time.perf_counter()
             done = subprocess.run(argv, stdin=file, stdout=subprocess.PIPE, env=env, check=True)
