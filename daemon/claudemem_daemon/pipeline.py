@@ -9,6 +9,7 @@ on. The daemon, the command line without a daemon and the Python interface all u
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,6 +35,7 @@ from claudemem_daemon.selection.explain import Explanation, explain
 from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.selection.model import Observation, Selection
 from claudemem_daemon.selection.select import select
+from claudemem_daemon.settings.checkout_env import CheckoutEnv, without_checkouts_word
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.locate import locate
@@ -61,12 +63,18 @@ class ResolvedQuestion:
     """None when the question named its projects."""
     keys: ProjectKeys
     located: Located
+    checkout_env: CheckoutEnv
+
+    def asked_by(self, question: Question) -> ResolvedQuestion:
+        """The same for a question that differs in nothing it was resolved by."""
+        return replace(self, question=replace(question, env=self.checkout_env.env))
 
     @property
     def warnings(self) -> tuple[AnswerWarning, ...]:
         repository = self.repository.warnings if self.repository is not None else ()
         return (
             *self.settings.warnings,
+            *self.checkout_env.warnings,
             *repository,
             *self.keys.warnings,
             *self.located.warnings,
@@ -77,6 +85,7 @@ class ResolvedQuestion:
         repository = self.repository.dependencies if self.repository is not None else ()
         return (
             *self.settings.dependencies,
+            *self.checkout_env.dependencies,
             *repository,
             *self.keys.dependencies,
             *self.located.dependencies,
@@ -164,18 +173,28 @@ class Pipeline:
                 lambda: self._resolve(key),
                 lambda made: KEY_WEIGHT * len(made.keys.keys),
             )
-        return replace(resolved, question=question)
+        return resolved.asked_by(question)
 
     def _resolve(self, question: Question) -> ResolvedQuestion:
-        settings = self.configuration.snapshot(question)
-        if question.projects:
-            repository = None
+        repository = None if question.projects else self.repositories.resolve(question.cwd)
+        own = without_checkouts_word(
+            question.env, _folders(question, repository), self.configuration.home
+        )
+        question = replace(question, env=own.env)
+        settings = self.configuration.snapshot(question, own.refused)
+        if repository is None:
             keys = named_keys(question.projects, settings)
         else:
-            repository = self.repositories.resolve(question.cwd)
             keys = project_keys(repository, settings)
-        located = locate(repository, keys, settings, question.env, self.trust)
-        return ResolvedQuestion(question, settings, repository, keys, located)
+        located = locate(
+            repository,
+            keys,
+            settings,
+            own.env,
+            self.trust,
+            data_dir_of_checkout=own.data_dir,
+        )
+        return ResolvedQuestion(question, settings, repository, keys, located, own)
 
     def ask(self, question: Question, deadline: Deadline) -> Answer:
         """The rows, inside the deadline; what could not be read in time is a warning."""
@@ -184,7 +203,7 @@ class Pipeline:
         key = replace(question, session_id=session, transcript_path=None, human=False)
         with each_path_once():
             answer = self.memo.made(("rows", key), lambda: self._ask(key, deadline), _rows_weight)
-        return replace(answer, resolved=replace(answer.resolved, question=question))
+        return replace(answer, resolved=answer.resolved.asked_by(question))
 
     def _ask(self, question: Question, deadline: Deadline) -> Answer:
         resolved = self.resolved(question)
@@ -245,7 +264,8 @@ class Pipeline:
         question, settings = resolved.question, resolved.settings
 
         def read() -> RenderInputs:
-            return read_render_inputs(question, settings, selection.observations, os.environ)
+            environ = _without(os.environ, resolved.checkout_env.refused)
+            return read_render_inputs(question, settings, selection.observations, environ)
 
         if settings.show_last_message and question.since is None:
             inputs = read()
@@ -299,6 +319,19 @@ class Pipeline:
     def close(self) -> None:
         self.repositories.close()
         self.pool.close()
+
+
+def _without(environ: Mapping[str, str], refused: frozenset[str]) -> Mapping[str, str]:
+    if not refused:
+        return environ
+    return {name: value for name, value in environ.items() if name not in refused}
+
+
+def _folders(question: Question, repository: Repository | None) -> tuple[str, ...]:
+    """Where an assistant may have read settings of a project for this question."""
+    checkouts = (repository.main, repository.current) if repository is not None else ()
+    paths = (question.cwd, *(one.path for one in checkouts if one is not None))
+    return tuple(path for path in paths if path)
 
 
 def _lost(resolved: ResolvedQuestion, selection: Selection) -> bool:

@@ -42,7 +42,7 @@ def read_line(path: str) -> str | None:
     """A one-line file as a path or name, without its line end; a name may hold line breaks, so
     only the last ones go. None when there is nothing in it."""
     data = read_small(path)
-    if data is None:
+    if data is None or b"\0" in data:
         return None
     return os.fsdecode(data.rstrip(b"\r\n")) or None
 
@@ -126,7 +126,7 @@ def _config(path: str) -> dict[str, str]:
             if head is not None:
                 section = head.group(1).lower() if head.group(2) is None else b""
                 line = line[head.end() :].strip()
-            if section not in (b"core", b"extensions"):
+            if section not in (b"core", b"extensions") or b"\0" in line:
                 continue
             setting = _SETTING.match(line)
             if setting is not None:

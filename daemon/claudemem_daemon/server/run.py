@@ -6,13 +6,14 @@ import os
 import sys
 from asyncio import Runner
 from collections.abc import MutableMapping
+from contextlib import suppress
 from typing import Final
 
 import uvloop
 
 from claudemem_daemon.client import Client
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.local import socket_path, state_dir
+from claudemem_daemon.local import home_dir, socket_path, state_dir
 from claudemem_daemon.server.daemon import Daemon
 from claudemem_daemon.server.lifecycle import (
     InstanceLock,
@@ -25,6 +26,8 @@ from claudemem_daemon.server.listening import Listening, bind, inherited, taken
 from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.server.state import StartedBy
+from claudemem_daemon.settings.checkout_env import without_checkouts_word
+from claudemem_daemon.settings.keys import DATA_DIR
 from claudemem_daemon.stores.connection import use_no_lookaside
 
 SWITCH_SECONDS: Final = 0.0005
@@ -39,6 +42,7 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
     `environ` loses the variables by which a service manager hands over sockets.
     """
     _fill_standard_streams()
+    _forget_checkout(environ)
     by = started_by(environ)
     folder = state_dir(environ)
     log = Log(None)
@@ -81,6 +85,15 @@ async def _serve(
     allocator: Allocator,
 ) -> None:
     await Daemon(environ, folder, lock, listening, log, by, allocator).run()
+
+
+def _forget_checkout(environ: MutableMapping[str, str]) -> None:
+    """Started inside an assistant's session, we would serve every project by what the checkout of
+    that one put into the environment."""
+    with suppress(OSError):
+        own = without_checkouts_word(dict(environ), (os.getcwd(),), home_dir(environ))
+        for name in (*own.refused, *((DATA_DIR,) if own.data_dir else ())):
+            del environ[name]
 
 
 def _fill_standard_streams() -> None:

@@ -107,11 +107,13 @@ class Configuration:
         decider = (self._at_home.path,) if place.decided_by is not None else ()
         return tuple(dict.fromkeys((*decider, os.path.join(place.path, FILE))))
 
-    def snapshot(self, question: Question) -> Settings:
+    def snapshot(self, question: Question, refused: frozenset[str] = frozenset()) -> Settings:
         """Every setting for this question; the same object while nothing changed, which a stat of
-        each file that had a say in it tells."""
+        each file that had a say in it tells. `refused` are variables that do not count, whichever
+        environment has them."""
+        key = (*_key(question), refused) if refused else _key(question)
         with each_path_once():
-            return self._memo.made(_key(question), lambda: self._decide(question))
+            return self._memo.made(key, lambda: self._decide(question, refused))
 
     @property
     def rejected(self) -> bool:
@@ -166,7 +168,8 @@ class Configuration:
             warnings=settings.warnings,
         )
 
-    def _decide(self, question: Question) -> Settings:
+    def _decide(self, question: Question, refused: frozenset[str]) -> Settings:
+        daemon = {name: value for name, value in self._environ.items() if name not in refused}
         env = _ours(question.env)
         revision = 0
         while revision != self._revision:
@@ -176,7 +179,7 @@ class Configuration:
             place = self._data_dir(env)
             path = os.path.join(place.path, FILE)
             file = self._file(path).glance()
-        claude_dir = env.get(CLAUDE_DIR) or self._environ.get(CLAUDE_DIR) or ""
+        claude_dir = env.get(CLAUDE_DIR) or daemon.get(CLAUDE_DIR) or ""
         if not os.path.isabs(claude_dir):
             claude_dir = os.path.join(self._home, ".claude")
         health = observer_health(place.path)
@@ -191,7 +194,7 @@ class Configuration:
             Inputs(
                 question=question,
                 caller=env,
-                daemon=self._environ,
+                daemon=daemon,
                 file=file.values,
                 home=self._home,
                 path=path,

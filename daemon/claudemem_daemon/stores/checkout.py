@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from claudemem_daemon.dependencies import FileState, State, file_state
+from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.memo import Memo
+from claudemem_daemon.settings.sources import read_values
 
 STORE_NAME: Final = "claude-mem.db"
 _SETTINGS: Final = ("settings.local.json", "settings.json")
-MAX_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def _read(checkout: str, trust: FileState | None) -> NamedStores:
 
 
 def _setting(seen: FileState) -> Named | None:
-    value = _data_dir(seen.path, seen.state) if seen.state is not None else None
+    value = _data_dir(seen.path) if seen.state is not None else None
     if value is None:
         return None
     rule = f"CLAUDE_MEM_DATA_DIR in {seen.path}"
@@ -99,16 +98,8 @@ def store_file(value: str) -> str:
     return os.path.join(value, STORE_NAME)
 
 
-def _data_dir(path: str, state: State) -> str | None:
+def _data_dir(path: str) -> str | None:
     """The setting's text, or None; a file that is broken or huge names nothing."""
-    size = state[3]
-    if size > MAX_BYTES or not os.path.isfile(path):
-        return None
-    try:
-        with open(path, encoding="utf-8") as file:
-            shape: Any = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return None
-    env = shape.get("env") if isinstance(shape, dict) else None
+    env = (read_values(path) or {}).get("env")
     value = env.get("CLAUDE_MEM_DATA_DIR") if isinstance(env, dict) else None
     return value if isinstance(value, str) and value and "\0" not in value else None

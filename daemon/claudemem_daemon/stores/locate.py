@@ -30,6 +30,8 @@ def locate(
     settings: Settings,
     caller_env: Mapping[str, str],
     trust: Trust,
+    *,
+    data_dir_of_checkout: bool = False,
 ) -> Located:
     """All stores of these keys together, each file once; opens none of them.
 
@@ -43,7 +45,9 @@ def locate(
     search = _Search(trust)
     search.dependencies.extend(trust.dependencies)
     named = _named(search, checkouts, _near(repository, checkouts))
-    by_checkout = "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
+    by_checkout = data_dir_of_checkout or (
+        "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
+    )
     for rule, value in _mapped(search, checkouts, settings):
         if is_database(value):
             search.add_database(value, rule, settings.sources[STORES].origin)

@@ -1,0 +1,106 @@
+"""Variables that a checkout's own files put into the caller's environment.
+
+Assistants hand the `env` of a project's `.claude/settings*.json` to their hooks. Such a variable
+looks like the user's own word and is the word of whoever made the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.settings.keys import DATA_DIR
+from claudemem_daemon.settings.sources import read_values
+from claudemem_daemon.warning import AnswerWarning
+
+GUARDED: Final = frozenset(
+    {
+        "CLAUDE_CONFIG_DIR",
+        "CLAUDE_MEM_DAEMON_ALIASES",
+        "CLAUDE_MEM_DAEMON_STORES",
+        "CLAUDE_MEM_EXCLUDED_PROJECTS",
+        "CLAUDE_MEM_MODES_DIR",
+    }
+)
+"""What opens files, claims other projects' rows, or lifts an exclusion: for the user alone. All
+other variables only shape the answer about this checkout."""
+
+FILES: Final = ("settings.json", "settings.local.json")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutEnv:
+    """`env` is the caller's without what is not for a checkout to say, which is `refused`; `data_dir`
+    tells whether the checkout names the data dir, whose stores then wait for `allow`."""
+
+    env: Mapping[str, str]
+    refused: frozenset[str] = frozenset()
+    data_dir: bool = False
+    warnings: tuple[AnswerWarning, ...] = ()
+    dependencies: tuple[FileState, ...] = ()
+
+
+def without_checkouts_word(
+    env: Mapping[str, str], folders: Iterable[str], home: str
+) -> CheckoutEnv:
+    """What is left of `env` when the files of these folders, and of those around them, are not
+    believed. The home folder's own `.claude` is the user's."""
+    if not (GUARDED & env.keys()) and DATA_DIR not in env:
+        return CheckoutEnv(env)
+    dependencies: list[FileState] = []
+    taken: dict[str, str] = {}
+    for path in _files(folders, os.path.realpath(home)):
+        seen = file_state(path)
+        dependencies.append(seen)
+        for name in _named(path, env) if seen.state is not None else ():
+            taken.setdefault(name, path)
+    refused = frozenset(taken) & GUARDED
+    return CheckoutEnv(
+        {name: value for name, value in env.items() if name not in refused},
+        refused,
+        DATA_DIR in env and DATA_DIR in taken,
+        tuple(_warning(name, taken[name]) for name in sorted(refused)),
+        tuple(dependencies),
+    )
+
+
+def _named(path: str, env: Mapping[str, str]) -> Iterable[str]:
+    """The variables whose values this file names. Of a file that we cannot read it is not known, and
+    an assistant may be able to."""
+    values = read_values(path)
+    if values is None:
+        return (*GUARDED & env.keys(), DATA_DIR)
+    named = values.get("env")
+    if not isinstance(named, dict):
+        return ()
+    return [
+        name
+        for name, value in named.items()
+        if env.get(name) == (value if isinstance(value, str) else json.dumps(value))
+    ]
+
+
+def _files(folders: Iterable[str], home: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for folder in folders:
+        at = folder
+        while at not in seen:
+            seen.add(at)
+            if os.path.realpath(at) == home:
+                break
+            yield from (os.path.join(at, ".claude", name) for name in FILES)
+            at = os.path.dirname(at)
+
+
+def _warning(name: str, path: str) -> AnswerWarning:
+    return AnswerWarning(
+        "setting_of_checkout",
+        f"{name} in the caller's environment is ignored: {path} puts it there, and a checkout does"
+        " not decide it; put it into your own settings.json",
+        path,
+        name,
+    )
