@@ -54,6 +54,7 @@ REASONS = (
     "http",  # an answer that is not 200
     "output",  # standard output is closed
     "internal",
+    "python",  # it cannot start; the command itself writes this one
 )
 
 DEFAULT_TIMEOUT_MS = 1500

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from claudemem_daemon import hook
 from claudemem_daemon.hookfiles.commands import python_line
 from claudemem_daemon.hookfiles.files import install
 from tests.cases.world import World
@@ -124,6 +125,19 @@ def test_a_launcher_without_its_python_says_so(tmp_path: Path) -> None:
     told = subprocess.run([program, "status"], env=environ, capture_output=True, check=False)
     assert told.returncode == 1
     assert b"its Python is gone" in told.stderr
+    # Seen by the doctor of another installation.
+    install("codex", environ, python_line("codex", str(program)))
+    doctor = run_to_end(environ, "doctor")
+    assert doctor.returncode == 1
+    assert "its Python is gone" in doctor.stdout
+    assert "fix: claudemem-daemon hooks install codex" in doctor.stdout
+    (failed,) = (line for line in doctor.stdout.splitlines() if "codex: the program" in line)
+    assert failed.startswith("FAILED")
+
+
+def test_every_reason_of_the_command_is_known() -> None:
+    assert "\tpython\t" in Path(command()[0]).read_text().replace("\\t", "\t")
+    assert "python" in hook.REASONS
 
 
 SUDO = (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shlex
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,20 @@ from hypothesis import strategies as st
 
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
-from claudemem_daemon.hookfiles.commands import curl_line, is_ours, launcher, python_line
+from claudemem_daemon.hookfiles.commands import (
+    curl_line,
+    is_ours,
+    lasting_launcher,
+    launcher,
+    python_line,
+)
+from claudemem_daemon.hookfiles.comments import blanked, comments
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import BACKUP, _dump, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.hookfiles.splice import splice
 from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ, run_to_end
+from tests.support.daemon import Daemon, clean_environ, command, run_to_end
 
 OFF = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0,
@@ -207,8 +217,8 @@ def test_the_folders_variable_is_honoured(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["relative", "~/c", "./c"])
 def test_a_folder_that_is_not_absolute_is_told_and_not_used(tmp_path: Path, given: str) -> None:
     environ = {**clean_environ(tmp_path), "CLAUDE_CONFIG_DIR": given}
-    for command in ("install", "uninstall"):
-        done = run_to_end(environ, "hooks", command, "claude-code")
+    for verb in ("install", "uninstall"):
+        done = run_to_end(environ, "hooks", verb, "claude-code")
         assert f"! CLAUDE_CONFIG_DIR is no absolute path ({given}): ignored\n" in done.stdout
         assert str(tmp_path / ".claude" / "settings.json") in done.stdout
     other = run_to_end(environ, "hooks", "install", "cursor")
@@ -670,3 +680,177 @@ def test_what_python_reads_and_nobody_else_is_refused(tmp_path: Path, text: str)
     with pytest.raises(SettingsError):
         install("claude-code", {"HOME": str(tmp_path)}, COMMAND)
     assert path.read_text() == text
+
+
+COMMENTED = """// mine
+{
+  // about the theme
+  "theme": "x", // "quoted" // twice
+  /* "hooks": {} */
+  "tools": ["a" /* first, */, "b"] // last
+}
+// end
+"""
+
+
+def gemini(home: Path, text: str) -> Path:
+    path = home / ".gemini" / "settings.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def without_comments(text: str) -> Any:
+    return json.loads(blanked(text))
+
+
+def test_entries_go_in_and_out_of_a_file_with_comments(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    path = gemini(tmp_path, COMMENTED)
+    assert install("gemini-cli", environ, COMMANDS["gemini-cli"]).what == "written"
+    inside = path.read_text()
+    assert sorted(comments(inside)) == sorted(comments(COMMENTED))
+    assert set(without_comments(inside)["hooks"]) == {"SessionStart", "BeforeAgent", "PreCompress"}
+    for line in COMMENTED.splitlines()[:5]:
+        assert line in inside.splitlines()
+    assert installed(PLATFORMS["gemini-cli"], environ, None).ours
+    assert install("gemini-cli", environ, COMMANDS["gemini-cli"]).what == "unchanged"
+    assert uninstall("gemini-cli", environ).what == "removed"
+    assert path.read_text() == COMMENTED
+
+
+def test_a_comment_that_came_since_stays(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    path = gemini(tmp_path, '{"theme":"x"}\n')
+    install("gemini-cli", environ, COMMANDS["gemini-cli"])
+    path.write_text("// mine\n" + path.read_text().replace('"hooks": {', '"hooks": { // ours'))
+    path.write_text(path.read_text().replace('"hooks":{', '"hooks":{ /* ours */'))
+    before = comments(path.read_text())
+    assert len(before) == 2
+    assert uninstall("gemini-cli", environ).what == "removed"
+    assert comments(path.read_text()) == before
+    assert without_comments(path.read_text()) == {"theme": "x"}
+    # Nor does a file go that has nothing else left.
+    made = {"HOME": str(tmp_path / "other")}
+    install("gemini-cli", made, COMMANDS["gemini-cli"])
+    other = tmp_path / "other" / ".gemini" / "settings.json"
+    other.write_text("// mine\n" + other.read_text())
+    uninstall("gemini-cli", made)
+    assert comments(other.read_text()) == ["// mine"]
+
+
+def test_an_assistant_without_comments_keeps_its_file_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("// mine\n{}\n")
+    with pytest.raises(SettingsError, match="no JSON"):
+        install("claude-code", {"HOME": str(tmp_path)}, COMMAND)
+    assert path.read_text() == "// mine\n{}\n"
+
+
+@given(nested, others, st.integers(0, 2**32), st.sampled_from([None, 2, "\t"]))
+def test_no_comment_is_lost_wherever_it_stands(
+    hooks: dict[str, Any], other: dict[str, Any], seed: int, indent: int | str | None
+) -> None:
+    platform = PLATFORMS["gemini-cli"]
+    chance = random.Random(seed)
+    text = json.dumps({**other, "hooks": hooks}, indent=indent, ensure_ascii=False)
+    for number, at in enumerate(sorted(_between_tokens(text), reverse=True)):
+        if chance.random() < 0.3:
+            remark = chance.choice([f"/* {number}, */", f"// {number} ,\n", f"\n// {number}\n"])
+            text = text[:at] + remark + text[at:]
+    once = merge.merged(without_comments(text), platform, COMMANDS["gemini-cli"], "f")
+    with_entries = splice(text, once, "  ", ascii_only=False, with_comments=True)
+    assert with_entries is not None
+    assert without_comments(with_entries) == once
+    assert sorted(comments(with_entries)) == sorted(comments(text))
+    back = merge.without(once, platform)
+    without_entries = splice(with_entries, back, "  ", ascii_only=False, with_comments=True)
+    assert without_entries is not None
+    assert without_comments(without_entries) == back
+    assert sorted(comments(without_entries)) == sorted(comments(text))
+
+
+def _between_tokens(text: str) -> set[int]:
+    found = re.finditer(r'"(?:[^"\\]|\\.)*"|[^\s\[\]{}:,"]+|[\[\]{}:,]', text)
+    return {end for one in found for end in one.span()}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("before", ["{}\n", '{"model":"x"}'])
+def test_a_file_that_is_a_mount_point_is_written_in_place(home: Path, before: str) -> None:
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("unshare -m is refused here")
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    behind = home / "behind.json"
+    behind.write_text(before)
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    mounted = ["unshare", "-m", "sh", "-c", script, "sh", str(behind), str(path), *command()]
+    for verb, wanted in (("install", True), ("uninstall", False)):
+        done = subprocess.run(
+            [*mounted, "hooks", verb, "claude-code"],
+            env=clean_environ(home),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert ("claudemem-daemon" in behind.read_text()) is wanted
+        left = {one.name for one in path.parent.iterdir()}
+        assert left == {path.name} | ({path.name + BACKUP} if wanted else set())
+    assert behind.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ".cache/uv/archive-v0/x1/bin",
+        "elsewhere/uv/archive-v0/x1/bin",
+        ".local/pipx/.cache/5b1/bin",
+        "Library/Caches/pipx/5b1/bin",
+        "caches/pipx/5b1/bin",
+    ],
+)
+def test_nothing_is_installed_from_a_cache_that_is_pruned(home: Path, place: str) -> None:
+    """As `uvx` and `pipx run` do it: the hooks would end with the next prune."""
+    folder = home / place
+    folder.mkdir(parents=True)
+    shutil.copy(command()[0], folder / "claudemem-daemon")
+    (folder / "python").symlink_to(os.path.join(os.path.dirname(command()[0]), "python"))
+    if place.startswith("elsewhere"):
+        (home / "elsewhere/uv/CACHEDIR.TAG").write_text(
+            "Signature: 8a477f597d28d172789f06886806bc55"
+        )
+    environ = clean_environ(home, XDG_CACHE_HOME=str(home / "caches"))
+    program = str(folder / "claudemem-daemon")
+    (folder.parent / "pyvenv.cfg").write_text("")
+    script = (
+        f"import sys; sys.argv[0] = {program!r}\n"
+        "from claudemem_daemon.__main__ import main\nsys.exit(main())\n"
+    )
+    for arguments in (["hooks", "install", "claude-code"], ["service", "install"]):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2, done.stdout
+        installer = "pipx install" if "pipx" in place else "uv tool install"
+        assert f"`{installer} " in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not (home / ".claude").exists()
+    assert not (home / ".config").exists()
+
+
+def test_an_environment_made_by_uv_is_no_cache(home: Path) -> None:
+    """It has the tag of a cache as well, in itself."""
+    program = home / "app" / ".venv" / "bin" / "claudemem-daemon"
+    program.parent.mkdir(parents=True)
+    (home / "app" / ".venv" / "CACHEDIR.TAG").write_text("")
+    shutil.copy(command()[0], program)
+    environ = {"HOME": str(home), "PATH": "/bin"}
+    assert lasting_launcher(environ, str(program)) == str(program)

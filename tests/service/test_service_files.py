@@ -168,8 +168,13 @@ def test_a_vanished_launcher_is_named(tmp_path: Path) -> None:
     (versioned / "claudemem-daemon").unlink()
     state = manage.look(plan, environ)
     assert state.state == "broken"
-    assert "interpreter missing" in state.sentence
+    assert f"its program is gone ({launcher})" in state.sentence
     assert "reinstall the service" in state.sentence
+    # The program is there, and what it runs by is not.
+    launcher.unlink()
+    launcher.write_text("#!/nonexistent/python\n")
+    launcher.chmod(0o755)
+    assert "its program cannot run" in manage.look(plan, environ).sentence
 
 
 def test_launchd_is_booted_out_before_it_is_loaded(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import click
 
@@ -13,7 +13,7 @@ from claudemem_daemon.__main__ import in_process
 from claudemem_daemon.cli.options import folder, path_text, plain
 from claudemem_daemon.errors import InvalidRequest, NotFound
 from claudemem_daemon.hook import main as hook_main
-from claudemem_daemon.hookfiles.commands import curl_line, launcher, python_line
+from claudemem_daemon.hookfiles.commands import curl_line, lasting_launcher, launcher, python_line
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import Change, install, uninstall
 from claudemem_daemon.hookfiles.merge import merged
@@ -54,7 +54,7 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
     """
     _has_a_file(platform)
     where = _checkout(user, project)
-    change = install(platform, os.environ, _line(platform, curl), where)
+    change = install(platform, os.environ, _line(platform, curl, lasting_launcher), where)
     if change.what == "unchanged":
         click.echo(f"{path_text(change.path)}: our entries are there already")
     else:
@@ -97,7 +97,7 @@ def print_command(platform: str, curl: bool) -> None:
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, or raw for a program of your
     own, which has no settings file: for it, and with --curl, the command line alone is shown.
     """
-    line = _line(platform, curl)
+    line = _line(platform, curl, launcher)
     if curl or platform not in PLATFORMS:
         click.echo(line)
         return
@@ -127,10 +127,10 @@ def _name_ignored(platform: str, project: bool) -> None:
         click.echo(f"! {plain(word, 300)}")
 
 
-def _line(platform: str, curl: bool) -> str:
+def _line(platform: str, curl: bool, program: Callable[[Mapping[str, str], str], str]) -> str:
     if curl:
         return curl_line(platform, os.environ)
-    return python_line(platform, launcher(os.environ, sys.argv[0]))
+    return python_line(platform, program(os.environ, sys.argv[0]))
 
 
 def _checkout(user: bool, project: bool) -> str | None:

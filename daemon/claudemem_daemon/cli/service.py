@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 
 import click
 
@@ -11,7 +12,7 @@ from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli.options import path_text, plain
 from claudemem_daemon.database_url import names_database
 from claudemem_daemon.errors import ServiceError
-from claudemem_daemon.hookfiles.commands import launcher
+from claudemem_daemon.hookfiles.commands import lasting_launcher, launcher
 from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import ServicePlan, make_plan
@@ -26,7 +27,7 @@ def service_command() -> None:
 @click.option("--print", "show", is_flag=True, help="Show the files and the commands; do nothing.")
 def install_command(show: bool) -> None:
     """Write the units or the agent, enable and start them. Again: bring them up to date."""
-    plan = _plan()
+    plan = _plan(launcher if show else lasting_launcher)
     if show:
         for path, content in plan.files.items():
             click.echo(f"# {path_text(path)}")
@@ -40,25 +41,25 @@ def install_command(show: bool) -> None:
 @service_command.command("uninstall")
 def uninstall_command() -> None:
     """Stop the service and remove exactly what install wrote."""
-    manage.uninstall(_plan(), os.environ, click.echo)
+    manage.uninstall(_plan(launcher), os.environ, click.echo)
 
 
 @service_command.command("status")
 def status_command() -> int:
     """What is installed, and whether it can start. Exits 0 when active, 1 otherwise."""
-    state = manage.look(_plan(), os.environ)
+    state = manage.look(_plan(launcher), os.environ)
     click.echo(plain(state.sentence, 400))
     for path in state.files:
         click.echo(f"  {path_text(path)}")
     return 0 if state.state == "active" else 1
 
 
-def _plan() -> ServicePlan:
+def _plan(program: Callable[[Mapping[str, str], str], str]) -> ServicePlan:
     if sys.platform not in ("linux", "darwin"):
         raise ServiceError(
             f"no service manager known on {sys.platform}: run `claudemem-daemon run`"
         )
     with open_pipeline(os.environ) as pipeline:
         settings = pipeline.configuration.snapshot(Question(cwd=None))
-    program = launcher(os.environ, sys.argv[0])
-    return make_plan(os.environ, program, network=names_database(settings.stores))
+    found = program(os.environ, sys.argv[0])
+    return make_plan(os.environ, found, network=names_database(settings.stores))

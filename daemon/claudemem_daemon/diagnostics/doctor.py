@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hookfiles.codex import ASK
+from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
@@ -157,8 +159,10 @@ def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterato
     network = names_database(facts.settings["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"] or {})
     plan = make_plan(environ, program, network=network)
     state = manage.look(plan, environ)
-    verdict: Verdict = "ok" if state.state in ("active", "unknown") else "warning"
-    fix = "claudemem-daemon service install" if verdict == "warning" else ""
+    verdict: Verdict = "failed" if state.state == "broken" else "warning"
+    if state.state in ("active", "unknown"):
+        verdict = "ok"
+    fix = "" if verdict == "ok" else "claudemem-daemon service install"
     yield Check("service", verdict, state.sentence, fix)
     if network and state.state == "active" and any(map(manage.is_local_only, plan.files)):
         message = "the unit allows no network, and CLAUDE_MEM_DAEMON_STORES names a database"
@@ -229,12 +233,12 @@ def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
 def _entries(name: str, commands: Sequence[str], expected: int, untrusted: Sequence[str]) -> Check:
     """Our entries of one assistant."""
     again = f"claudemem-daemon hooks install {name}"
-    gone = [command for command in commands if _missing_program(command)]
+    trouble = next(filter(None, map(_program_trouble, dict.fromkeys(commands))), None)
     count = len(commands)
-    if gone:
-        message = f"the program in its entries is gone ({gone[0][:120]})"
-        fix = again
-    elif count > expected:
+    if trouble is not None:
+        message = f"{name}: the program in its entries {trouble}"
+        return Check("hooks", "failed", message, again)
+    if count > expected:
         message = f"{count} entries of ours for {expected} events"
         fix = "keep one an event, or context comes twice"
     elif count < expected:
@@ -246,13 +250,10 @@ def _entries(name: str, commands: Sequence[str], expected: int, untrusted: Seque
     return Check("hooks", "warning", f"{name}: {message}", fix)
 
 
-def _missing_program(command: str) -> bool:
-    """Whether the entry starts a program by path that is not there any more."""
+def _program_trouble(command: str) -> str | None:
+    """What is wrong with the program that an entry starts by path; None for one by curl."""
     words = command.split("[ -x ", 1)
-    if len(words) < 2:
-        return False
-    path = words[1].split(" ] &&", 1)[0].strip("'\"")
-    return not os.access(path, os.X_OK)
+    return program_trouble(shlex.split(words[1])[0]) if len(words) == 2 else None
 
 
 def _hook_log(environ: Mapping[str, str]) -> Iterator[Check]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Final
 
 from claudemem_daemon import local
+from claudemem_daemon.errors import InvalidRequest
 
 MARK: Final = "claudemem-daemon"
 """The program's name; the end of every curl line of ours."""
@@ -41,6 +45,67 @@ def launcher(environ: Mapping[str, str], argv0: str) -> str:
     if os.access(beside, os.X_OK) or os.path.basename(argv0) != MARK:
         return beside
     return os.path.abspath(argv0)
+
+
+def lasting_launcher(environ: Mapping[str, str], argv0: str) -> str:
+    """`launcher`, for a settings file or a unit that outlives this call.
+
+    Raises `InvalidRequest` for one in a cache, where `uvx` and `pipx run` put it: it is gone when
+    the cache is pruned, and the hooks with it.
+    """
+    program = launcher(environ, argv0)
+    cache = _cache_of(program, environ)
+    if cache is None:
+        return program
+    installer = "pipx install" if "pipx" in program else "uv tool install"
+    raise InvalidRequest(
+        f"this program is in a cache ({cache}) and goes when that is pruned: install it for good,"
+        f" `{installer} {shlex.quote(_source())}`, and say it again with that one"
+    )
+
+
+def program_trouble(path: str) -> str | None:
+    """Why the program cannot run, as its Python is gone; None where it can."""
+    if not os.access(path, os.X_OK):
+        return f"is gone ({path[:120]})"
+    try:
+        # Not `hook`, which never fails.
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"cannot run ({path[:120]}: {error})"
+    said = " ".join(done.stderr.decode("utf-8", "replace").split())
+    return f"cannot run ({path[:120]}: {said[:200]})" if done.returncode else None
+
+
+def _cache_of(program: str, environ: Mapping[str, str]) -> str | None:
+    """The cache folder that holds the program's environment. The environment itself may carry the
+    tag of a cache, as those made by `uv venv` do."""
+    folder = os.path.dirname(os.path.dirname(os.path.realpath(program)))
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        if (
+            os.path.basename(folder) in (".cache", "Caches")
+            or folder == environ.get("XDG_CACHE_HOME", "").rstrip("/")
+            or os.path.exists(os.path.join(folder, "CACHEDIR.TAG"))
+        ):
+            return folder
+    return None
+
+
+def _source() -> str:
+    """What was installed, in the words of an installer."""
+    try:
+        shape = json.loads(distribution(MARK).read_text("direct_url.json") or "")
+        prefix = f"{shape['vcs_info']['vcs']}+" if "vcs_info" in shape else ""
+        return prefix + str(shape["url"]).removeprefix("file://")
+    except (PackageNotFoundError, ValueError, KeyError, TypeError):
+        return MARK
 
 
 def python_line(platform: str, program: str) -> str:

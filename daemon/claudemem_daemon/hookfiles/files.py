@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -9,13 +10,14 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
 from claudemem_daemon.hookfiles.codex import untrusted
 from claudemem_daemon.hookfiles.commands import MARK, python_line
+from claudemem_daemon.hookfiles.comments import blanked, comments
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
 from claudemem_daemon.hookfiles.splice import splice
 from claudemem_daemon.local import of_another
@@ -45,7 +47,7 @@ def install(
     known = PLATFORMS[platform]
     path = target(known, environ, project)
     text = _read(path)
-    settings = _parse(path, text)
+    settings = _parse(known, path, text)
     fresh = merge.merged(settings, known, command, path)
     theirs = tuple(merge.their_commands(settings, known))
     if fresh == settings:
@@ -55,7 +57,7 @@ def install(
     if text is not None and not merge.has_ours(settings, known):
         backup = path + BACKUP
         _write(backup, text, environ, like=path)
-    _write(path, _dump(fresh, text), environ, like=path)
+    _write(path, _dumped(known, path, fresh, text), environ, like=path, backup=backup)
     return Change(path, "written", backup, theirs)
 
 
@@ -71,19 +73,27 @@ def uninstall(platform: str, environ: Mapping[str, str], project: str | None = N
     text = _read(path)
     if text is None:
         return Change(path, "nothing")
-    settings = _parse(path, text)
+    settings = _parse(known, path, text)
     fresh = merge.without(settings, known)
     theirs = tuple(merge.their_commands(settings, known))
     if fresh == settings:
         return Change(path, "nothing", theirs=theirs)
     _may_change(path)
     saved = _read(path + BACKUP)
-    if saved is not None and _nothing_else(path, saved, fresh, known):
+    said = comments(text) if known.comments else []
+    if (
+        saved is not None
+        and said == (comments(saved) if known.comments else [])
+        and _nothing_else(path, saved, fresh, known)
+    ):
         _write(path, saved, environ, like=path)
-    elif fresh in ({}, dict(known.extra)) and saved is None and not os.path.islink(path):
-        os.unlink(path)
+    elif _was_made_by_us(path, known, fresh) and saved is None and not said:
+        try:
+            os.unlink(path)
+        except OSError:  # a mount point
+            _write(path, _dump(fresh, text), environ, like=path)
     else:
-        _write(path, _dump(fresh, text), environ, like=path)
+        _write(path, _dumped(known, path, fresh, text), environ, like=path)
     with suppress(FileNotFoundError):
         os.unlink(path + BACKUP)
     folders.unmake(os.path.dirname(os.path.realpath(path)), environ)
@@ -104,7 +114,7 @@ def installed(platform: Platform, environ: Mapping[str, str], project: str | Non
     """What is in the file, for `doctor`; nothing where it cannot be read."""
     path = target(platform, environ, project)
     try:
-        settings = _parse(path, _read(path))
+        settings = _parse(platform, path, _read(path))
     except SettingsError:
         return Installed()
     return Installed(
@@ -117,11 +127,16 @@ def installed(platform: Platform, environ: Mapping[str, str], project: str | Non
 def _nothing_else(path: str, saved: str, fresh: dict[str, Any], known: Platform) -> bool:
     """Whether `fresh` is what the saved file becomes by our coming and going alone."""
     try:
-        settings = _parse(path, saved)
+        settings = _parse(known, path, saved)
         command = python_line(known.name, "/" + MARK)
         return merge.without(merge.merged(settings, known, command, path), known) == fresh
     except SettingsError:
         return False
+
+
+def _was_made_by_us(path: str, known: Platform, fresh: dict[str, Any]) -> bool:
+    """Whether nothing is left that anybody else may have written."""
+    return fresh in ({}, dict(known.extra)) and not os.path.islink(path)
 
 
 def _may_change(path: str) -> None:
@@ -172,7 +187,8 @@ def _read(path: str) -> str | None:
         raise SettingsError(f"{path} cannot be read ({what}); nothing was changed") from None
 
 
-def _parse(path: str, text: str | None) -> dict[str, Any]:
+def _parse(known: Platform, path: str, text: str | None) -> dict[str, Any]:
+    text = blanked(text) if text is not None and known.comments else text
     if text is None or not text.strip():
         return {}
     try:
@@ -216,6 +232,26 @@ def _no_json(name: str) -> None:
     raise ValueError(name)
 
 
+def _dumped(known: Platform, path: str, value: dict[str, Any], before: str | None) -> str:
+    if before is None or not known.comments or not comments(before):
+        return _dump(value, before)
+    if not blanked(before).strip():
+        return before.rstrip() + "\n" + _dump(value, None)
+    made = splice(before, value, _unit(before) or "  ", ascii_only=False, with_comments=True)
+    if made is None:
+        raise SettingsError(
+            f"{path} cannot be changed without loss of a comment; nothing was changed: change it by"
+            f" hand, as `claudemem-daemon hooks print {known.name}` shows it"
+        )
+    return made
+
+
+def _unit(text: str) -> str:
+    """The indentation of the second line, which is that of one level."""
+    second = next((line for line in text.splitlines()[1:] if line.strip() not in ("", "}")), "")
+    return second[: len(second) - len(second.lstrip())]
+
+
 def _dump(value: dict[str, Any], before: str | None) -> str:
     """What was written before with the change in it; where that does not go, written anew with the
     same indentation, script and last line break."""
@@ -223,8 +259,7 @@ def _dump(value: dict[str, Any], before: str | None) -> str:
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     mark = "\ufeff" if before.startswith("\ufeff") else ""
     text = before.removeprefix("\ufeff")
-    second = next((line for line in text.splitlines()[1:] if line.strip() not in ("", "}")), "")
-    lead = second[: len(second) - len(second.lstrip())]
+    lead = _unit(text)
     ascii_only = text.isascii() and "\\u" in text
     made = splice(text, value, lead or "  ", ascii_only=ascii_only)
     if made is None:
@@ -234,8 +269,11 @@ def _dump(value: dict[str, Any], before: str | None) -> str:
     return mark + made
 
 
-def _write(path: str, text: str, environ: Mapping[str, str], *, like: str) -> None:
-    """Replace the file whole, or leave it as it was: a link's target, with the mode it had."""
+def _write(
+    path: str, text: str, environ: Mapping[str, str], *, like: str, backup: str | None = None
+) -> None:
+    """Replace the file whole, or leave it as it was, and without `backup`: a link's target, with
+    the mode it had. A file that is a mount point cannot be replaced and is written in place."""
     real = os.path.realpath(path)
     folder = os.path.dirname(real)
     try:
@@ -248,12 +286,37 @@ def _write(path: str, text: str, environ: Mapping[str, str], *, like: str) -> No
                 os.fsync(file.fileno())
             with suppress(FileNotFoundError):
                 os.chmod(temporary, os.stat(like).st_mode & 0o7777)
-            os.replace(temporary, real)
-        except BaseException:
+            _put(temporary, real, text)
+        finally:
             with suppress(OSError):
                 os.unlink(temporary)
-            raise
     except OSError as error:
+        if backup is not None:
+            with suppress(OSError):
+                os.unlink(backup)
         raise SettingsError(
             f"{path} cannot be written ({error.strerror}); nothing was changed"
         ) from None
+
+
+def _put(temporary: str, real: str, text: str) -> None:
+    try:
+        os.replace(temporary, real)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        with open(real, "r+", encoding="utf-8", newline="") as file:
+            before = file.read()
+            try:
+                _overwrite(file, text)
+            except OSError:
+                _overwrite(file, before)
+                raise
+
+
+def _overwrite(file: TextIO, text: str) -> None:
+    file.seek(0)
+    file.write(text)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())

@@ -31,6 +31,8 @@ class Platform:
     command_key: str
     extra: Mapping[str, Any]
     note: str = ""
+    comments: bool = False
+    """Whether the assistant takes // and /* */ in its file."""
 
 
 PLATFORMS: Final[Mapping[str, Platform]] = {
@@ -90,6 +92,7 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
             timeout=5000,
             command_key="command",
             extra={},
+            comments=True,
         ),
         Platform(
             name="copilot-cli",

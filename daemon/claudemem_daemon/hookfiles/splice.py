@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from claudemem_daemon.hookfiles.comments import blanked, comments, without_comma
+
 _SPACE: Final = " \t\r\n"
 _DECODER: Final = json.JSONDecoder()
 
@@ -27,16 +29,24 @@ class _Part:
     node: _Node
 
 
-def splice(text: str, wanted: Any, unit: str, *, ascii_only: bool) -> str | None:
-    """`text` changed so that it says `wanted`; None where that cannot be done by small changes.
+def splice(
+    text: str, wanted: Any, unit: str, *, ascii_only: bool, with_comments: bool = False
+) -> str | None:
+    """`text` changed so that it says `wanted`, with all its comments; None where that cannot be
+    done by small changes.
 
-    `text` is valid JSON, `unit` its indentation by one level.
+    `text` is valid JSON but for comments, `unit` its indentation by one level.
     """
-    root = _read(text, _skip(text, 0))
-    editor = _Editor(text, unit, ascii_only)
+    plain = blanked(text) if with_comments else text
+    root = _read(plain, _skip(plain, 0))
+    editor = _Editor(text, plain, unit, ascii_only)
     fresh = text[: root.start] + editor.render(root, wanted) + text[root.end :]
+    if with_comments and sorted(comments(fresh)) != sorted(comments(text)):
+        return None
     try:
-        return fresh if _same(json.loads(fresh), wanted) else None
+        return (
+            fresh if _same(json.loads(blanked(fresh) if with_comments else fresh), wanted) else None
+        )
     except ValueError:
         return None
 
@@ -44,6 +54,8 @@ def splice(text: str, wanted: Any, unit: str, *, ascii_only: bool) -> str | None
 @dataclass(frozen=True, slots=True)
 class _Editor:
     text: str
+    plain: str
+    """`text` with spaces for its comments."""
     unit: str
     ascii_only: bool
 
@@ -79,6 +91,9 @@ class _Editor:
         """The container again: the parts that stay behind what separated them, new ones at the
         end in the same manner."""
         opening, closing = self.text[node.start], self.text[node.end - 1]
+        inside = slice(node.start + 1, node.end - 1)
+        if self.text[inside] != self.plain[inside]:
+            return opening + self._joined_with_comments(node, kept, new) + closing
         if not kept and not new:
             return opening + closing
         before, after = self._edges(node)
@@ -95,12 +110,42 @@ class _Editor:
             made += (usual if number else "") + text
         return made + after + closing
 
+    def _joined_with_comments(
+        self, node: _Node, kept: list[tuple[_Part, str]], new: list[str]
+    ) -> str:
+        """The same, between the brackets: a comment stays behind what it stood behind, and those in
+        and around what went stand in its place, a line each."""
+        line = self._new_line(node)
+        texts = {part.start: text for part, text in kept}
+        made, comma, end = "", "", node.start + 1
+        left: list[str] = []
+        for part in node.parts:
+            gap, end = self.text[end : part.start], part.node.end
+            if part.start not in texts:
+                left += comments(gap + self.text[part.start : end])
+                continue
+            made += comma + _lines(left, line, without_comma(gap)) if left or not comma else gap
+            made += texts[part.start]
+            comma, left = ",", []
+        last = self.text[end : node.end - 1]
+        cut = len(last.rstrip(_SPACE)) if comments(last) else 0
+        if new:
+            made += comma + _lines(left, line, last[:cut])
+            return made + line + ("," + line).join(new) + last[cut:]
+        return made + _lines(left, line, last)
+
+    def _new_line(self, node: _Node) -> str:
+        """What a part of a container starts with on a line of its own."""
+        if self._line is None:
+            return " "
+        return self._line + (self._inside(node) or self._indent(node.start) + self.unit)
+
     def _edges(self, node: _Node) -> tuple[str, str]:
         """White space behind the opening bracket and before the closing one."""
         if node.parts:
             return (
-                self.text[node.start + 1 : node.parts[0].start],
-                self.text[node.parts[-1].node.end : node.end - 1],
+                self.plain[node.start + 1 : node.parts[0].start],
+                self.plain[node.parts[-1].node.end : node.end - 1],
             )
         if self._line is None:
             return "", ""
@@ -139,6 +184,14 @@ class _Editor:
     @property
     def _spaced(self) -> bool:
         return '": ' in self.text
+
+
+def _lines(left: list[str], line: str, rest: str) -> str:
+    """Comments on lines of their own, and what comes behind them on the next."""
+    if not left:
+        return rest
+    space = rest[: len(rest) - len(rest.lstrip(_SPACE))]
+    return "".join(line + one for one in left) + ("" if "\n" in space else line) + rest
 
 
 def _paired(node: _Node, wanted: list[Any]) -> tuple[list[tuple[_Part, Any]], list[Any]]:

@@ -16,6 +16,7 @@ from typing import Literal
 from claudemem_daemon import folders
 from claudemem_daemon.client import Client
 from claudemem_daemon.errors import DaemonError, ServiceError
+from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.local import of_another, socket_path, state_dir
 from claudemem_daemon.service import launchd, systemd
 from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
@@ -127,10 +128,11 @@ def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
     if len(there) < len(plan.files):
         missing = next(path for path in plan.files if path not in there)
         return ServiceState("broken", f"{missing} is missing: install again", program, there)
-    if program is None or not os.access(program, os.X_OK):
+    wrong = "is not named" if program is None else program_trouble(program)
+    if wrong is not None:
         return ServiceState(
             "broken",
-            f"interpreter missing ({program or 'no program named'}), reinstall the service:"
+            f"installed, but its program {wrong}; reinstall the service:"
             " claudemem-daemon service install",
             program,
             there,
