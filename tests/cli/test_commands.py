@@ -603,7 +603,7 @@ def test_the_manual_names_every_command_and_completion_works(world: World) -> No
     completed = ours(
         world,
         _CLAUDEMEM_DAEMON_COMPLETE="bash_complete",
-        COMP_WORDS="claudemem-daemon sta",
+        COMP_WORDS="claudemem-daemon stat",
         COMP_CWORD="1",
     )
     assert completed.stdout.split() == ["plain,status"]

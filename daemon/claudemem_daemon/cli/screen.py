@@ -7,6 +7,7 @@ A terminal gets colours and tables that fit it. A pipe gets every text whole, wi
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -60,6 +61,11 @@ def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
     with out.capture() as captured:
         out.print(what, soft_wrap=whole or None, crop=False)
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    # The command itself runs in UTF-8, whatever the terminal takes.
+    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    locale = next((value for name in names if (value := os.environ.get(name))), "UTF-8")
+    if not re.search("utf-?8", locale, re.IGNORECASE):
+        text = text.translate(PLAIN_SIGNS)
     encoding = getattr(out.file, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
