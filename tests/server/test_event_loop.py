@@ -23,6 +23,7 @@ from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.metrics import Metrics, Requests
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.workers import Workers
+from tests.support.daemon import Daemon, eventually
 from tests.support.stores import add_observation, make_store
 
 TOUCHING = ("stat", "lstat", "open", "listdir", "scandir", "readlink", "access")
@@ -192,3 +193,20 @@ def test_a_browser_is_refused(
     assert answered == status
     if status == 403:
         assert json.loads(body)["error"]["code"] == "forbidden"
+
+
+@pytest.mark.parametrize("half", [b"GET /healthz HTT", None])
+@pytest.mark.parametrize(
+    "route", ["/v1/query", "/v1/explain", "/v1/hooks/claude-code", "/v1/reload"]
+)
+def test_a_client_that_hangs_up_leaves_no_line_in_the_log(
+    daemon: Daemon, route: str, half: bytes | None
+) -> None:
+    whole = json.dumps({"cwd": "/", "hook_event_name": "SessionStart", "session_id": "s"}).encode()
+    head = f"POST {route} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+    for sent in (half or head + whole[:9], head + whole):
+        with daemon.connect() as connection:
+            connection.sendall(sent)
+    eventually(lambda: daemon.get("/v1/status").json()["requests"]["connections"] == 1, "they went")
+    (line,) = (Path(daemon.state_dir) / "daemon.log").read_text().splitlines()
+    assert "answers on" in line

@@ -19,9 +19,9 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 UNWATCHED_SECONDS: Final = 60.0
-"""How often we look where nobody tells us: kernels run out of watches."""
+"""How often is checked where nobody tells us: kernels run out of watches."""
 WATCHED_SECONDS: Final = 600.0
-"""How often we look all the same: an overflowing queue loses events, and what another machine does
+"""How often is checked all the same: an overflowing queue loses events, and what another machine does
 on a network file system makes none. Most minutes pass without a wake-up."""
 EVENTS: Final[list[type[FileSystemEvent]]] = [
     FileDeletedEvent,
@@ -47,11 +47,11 @@ class Guard(FileSystemEventHandler):
         self.seconds = UNWATCHED_SECONDS
 
     def start(self) -> None:
-        """Never fails; without watches a look each minute remains."""
-        self._look_later()
-        observer = Observer()
-        observer.daemon = True
+        """Never fails; without watches a check each minute remains."""
+        self._check_later()
         try:
+            observer = Observer()  # Of some kinds the kernel gives only so many.
+            observer.daemon = True
             observer.start()
         except OSError:
             return
@@ -70,7 +70,7 @@ class Guard(FileSystemEventHandler):
                 self._observer.schedule(self, folder, event_filter=EVENTS)
                 watched += 1
         self.seconds = WATCHED_SECONDS if watched == len(self._folders) else UNWATCHED_SECONDS
-        self._look_later()
+        self._check_later()
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -91,11 +91,11 @@ class Guard(FileSystemEventHandler):
         self._pending = False
         self._check()
 
-    def _look_later(self) -> None:
+    def _check_later(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(self.seconds, self._look)
+        self._timer = self._loop.call_later(self.seconds, self._check_now)
 
-    def _look(self) -> None:
-        self._look_later()
+    def _check_now(self) -> None:
+        self._check_later()
         self._check()
