@@ -65,7 +65,7 @@ class Daemon:
         self._said: str | None = None
         """The last complaint about healing; it is tried every second and said once."""
         self._guard: Guard | None = None
-        self._listening_anew: asyncio.Future[None] | None = None
+        self._healing: asyncio.Future[None] | None = None
         self._notifier = Notifier(environ)
         self._stop = asyncio.Event()
         self._metrics = Metrics()
@@ -192,16 +192,15 @@ class Daemon:
 
     def _heal(self) -> None:
         """Put the lock file, the socket and their folders back where they are missing."""
-        if self._stop.is_set() or (self._lock.in_place() and self._listening.in_place()):
+        if self._healing is None or self._healing.done():
+            self._healing = asyncio.ensure_future(self._put_back())
+
+    async def _put_back(self) -> None:
+        if self._stop.is_set():
             return
+        again = asyncio.get_running_loop().call_later
         try:
-            if not self._lock.in_place():
-                private_folder(self._folder)
-                self._lock.acquire()
-            if not self._listening.in_place():
-                if taken(self._listening.path):
-                    raise AlreadyRunning("its service manager listens there", pid=None)
-                self._bind_again()
+            listening = await self._workers.submit(self._in_place_again)
         except AlreadyRunning as error:
             self._log.line(f"another daemon took the place while ours was gone ({error.message})")
             self._stop.set()
@@ -209,24 +208,43 @@ class Daemon:
             if self._said != error.message:
                 self._log.line(error.message)
                 self._said = error.message
-            asyncio.get_running_loop().call_later(HEAL_AGAIN, self._heal)
+            again(HEAL_AGAIN, self._heal)
         else:
+            if listening is None:
+                return
             self._said = None
+            if listening is not self._listening:
+                await self._listen_on(listening)
             if self._guard is not None:
-                self._guard.arm()
+                await self._workers.submit(self._guard.arm)
             # Something may have gone again before the folder was watched.
-            asyncio.get_running_loop().call_later(HEAL_AGAIN, self._heal)
+            again(HEAL_AGAIN, self._heal)
 
-    def _bind_again(self) -> None:
+    def _in_place_again(self) -> Listening | None:
+        """In a worker: the socket to listen on, a new one where ours was gone; None where nothing
+        was missing."""
+        lock, listening = self._lock.in_place(), self._listening.in_place()
+        if lock and listening:
+            return None
+        if not lock:
+            private_folder(self._folder)
+            self._lock.acquire()
+        if listening:
+            return self._listening
         path = self._listening.path
+        if taken(path):
+            raise AlreadyRunning("its service manager listens there", pid=None)
         socket_folder(os.path.dirname(path))
+        return bind(path)
+
+    async def _listen_on(self, listening: Listening) -> None:
         if self._listening.inherited:
             # Until it has done so, and where that fails, we answer on a socket of our own.
             self._workers.submit(restart_socket_unit)
-        self._listening = bind(path)
+        self._listening = listening
         self._healed += 1
-        self._log.line(f"{path} was gone and is there again")
-        self._listening_anew = asyncio.ensure_future(self._serving.listen(self._listening))
+        self._log.line(f"{listening.path} was gone and is there again")
+        await self._serving.listen(listening)
 
     def _keep_alive(self) -> None:
         seconds = self._notifier.keep_alive

@@ -44,6 +44,7 @@ class Guard(FileSystemEventHandler):
         self._observer: BaseObserver | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pending = False
+        self._stopped = False
         self.seconds = UNWATCHED_SECONDS
 
     def start(self) -> None:
@@ -59,7 +60,8 @@ class Guard(FileSystemEventHandler):
         self.arm()
 
     def arm(self) -> None:
-        """Watch the folders as they are now; to be called again after they were made anew."""
+        """Watch the folders as they are now; to be called again, in any thread, after they were
+        made anew."""
         if self._observer is None:
             return
         with suppress(OSError, KeyError):
@@ -70,9 +72,11 @@ class Guard(FileSystemEventHandler):
                 self._observer.schedule(self, folder, event_filter=EVENTS)
                 watched += 1
         self.seconds = WATCHED_SECONDS if watched == len(self._folders) else UNWATCHED_SECONDS
-        self._check_later()
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._check_later)
 
     def stop(self) -> None:
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         if self._observer is not None:
@@ -92,6 +96,8 @@ class Guard(FileSystemEventHandler):
         self._check()
 
     def _check_later(self) -> None:
+        if self._stopped:
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(self.seconds, self._check_now)
