@@ -14,6 +14,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from claudemem_daemon.errors import DaemonError, InvalidRequest, NotRunning
+from claudemem_daemon.hook import timeout_ms
 from claudemem_daemon.local import (
     environment_headers,
     open_own,
@@ -27,6 +28,8 @@ Trouble = Literal[
     "not running", "stale socket", "other socket", "not answering", "blocked", "unsafe"
 ]
 
+GRACE_MS = 500
+"""Longer than the daemon's own deadline, by environment or settings.json."""
 PATIENCE_MS = 2_000
 """How long a command waits for the daemon, whose own deadline is 1.5 s unless set otherwise."""
 
@@ -46,9 +49,7 @@ class Client:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
         self.path = socket_path(environ)
-        given = environ.get("CLAUDE_MEM_DAEMON_TIMEOUT_MS", "").strip()
-        asked = int(given[:9]) + 500 if given.isascii() and given.isdigit() else 0
-        self.timeout = max(PATIENCE_MS, asked) / 1000
+        self.timeout = max(PATIENCE_MS, timeout_ms(environ) + GRACE_MS) / 1000
 
     def get(self, route: str, parameters: Mapping[str, str] | None = None) -> bytes:
         """Raises `Unreachable`, and `DaemonError` or `InvalidRequest` with the daemon's words."""

@@ -381,11 +381,11 @@ def _here(environ: Mapping[str, str]) -> str:
 
 
 def _wait_ms(platform: str, environ: Mapping[str, str]) -> int:
-    wanted = _timeout_ms(environ)
+    wanted = timeout_ms(environ)
     return wanted if platform == "raw" else min(wanted, MOST_WAIT_MS)
 
 
-def _timeout_ms(environ: Mapping[str, str]) -> int:
+def timeout_ms(environ: Mapping[str, str]) -> int:
     """The deadline; settings.json is parsed only where it speaks of one. What is no number from 50
     on is the default, and more than a minute is a minute, as everywhere."""
     value: object = environ.get(TIMEOUT)

@@ -561,7 +561,7 @@ def test_hook_and_daemon_read_the_same_deadline(
     with open_pipeline(seen) as pipeline:
         asked = Question(cwd="/", env=environ)
         assert pipeline.configuration.snapshot(asked).timeout_ms == expected
-    assert hook._timeout_ms(seen) == expected
+    assert hook.timeout_ms(seen) == expected
 
 
 def test_the_hook_gives_up_before_its_assistant_does(tmp_path: Path) -> None:
@@ -606,8 +606,8 @@ def test_a_moved_data_dir_is_followed_for_the_deadline(tmp_path: Path) -> None:
     usual = tmp_path / ".claude-mem" / "settings.json"
     for spelled in ("~/moved", str(tmp_path / "moved")):
         usual.write_text(json.dumps({"env": {"CLAUDE_MEM_DATA_DIR": spelled}}))
-        assert hook._timeout_ms({"HOME": str(tmp_path)}) == 700
-    assert hook._timeout_ms({"HOME": "/", "CLAUDE_MEM_DATA_DIR": str(tmp_path / "moved")}) == 700
+        assert hook.timeout_ms({"HOME": str(tmp_path)}) == 700
+    assert hook.timeout_ms({"HOME": "/", "CLAUDE_MEM_DATA_DIR": str(tmp_path / "moved")}) == 700
 
 
 def test_places_depend_on_home_alone(tmp_path: Path) -> None:

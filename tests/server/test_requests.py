@@ -384,3 +384,41 @@ def test_others_are_answered_while_a_store_is_locked(
                 assert answer["warnings"]
         writer.execute("COMMIT")
     assert len(rows(daemon, projects=["p"])) == 2
+
+
+def test_the_deadline_of_settings_json_counts_for_every_client(daemon: Daemon, home: Path) -> None:
+    """Each of them waits for a store that is locked as long as the file says, and no longer."""
+    store = make_store(home / ".claude-mem" / "claude-mem.db", journal="delete")
+    settings = home / ".claude-mem" / "settings.json"
+    for wait in (3_000, 300):
+        settings.write_text(json.dumps({"CLAUDE_MEM_DAEMON_TIMEOUT_MS": wait}))
+        assert Client(daemon.environ).timeout == max(2_000, wait + 500) / 1000
+        shown = daemon.post("/v1/explain", {"projects": ["/"]}).json()["settings"]
+        assert shown["CLAUDE_MEM_DAEMON_TIMEOUT_MS"]["value"] == wait
+    with closing(sqlite3.connect(store, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        add = "INSERT INTO schema_versions (version, applied_at) VALUES (999, '')"
+        writer.execute(add)
+        for route in ("/v1/query", "/v1/explain"):
+            answer = daemon.post(route, {"projects": ["p"]})
+            assert answer.status in (200, 504)
+            text = answer.text
+            assert "store_busy" in text or "0.3 s" in text or "store_slow" in text
+        writer.execute("ROLLBACK")
+
+
+def test_trouble_that_has_ended_is_no_longer_told(daemon: Daemon, home: Path) -> None:
+    store = make_store(home / ".claude-mem" / "claude-mem.db", journal="delete")
+    good = Path(store).read_bytes()
+    Path(store).write_bytes(b"no database at all" * 100)
+    assert daemon.post("/v1/query", {"projects": ["p"]}).json()["warnings"]
+    assert daemon.get("/healthz").json()["status"] == "degraded"
+    assert not daemon.get("/v1/status").json()["stores"][0]["ok"]
+    Path(store).write_bytes(good)
+    # Nobody asks for rows; to look at the status is enough.
+    told = eventually(
+        lambda: [one for one in daemon.get("/v1/status").json()["stores"] if one["ok"]],
+        "the store is well",
+    )
+    assert told[0]["path"] == store
+    eventually(lambda: daemon.get("/healthz").json()["status"] == "ok", "the daemon is well")
