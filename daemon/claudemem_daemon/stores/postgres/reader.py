@@ -34,6 +34,7 @@ MAX_ANSWERS: Final = 256
 MAX_IDS: Final = 20_000
 MIN_PAGE: Final = 20
 MAX_PAGE: Final = 1_000
+SPARE: Final = 5
 SCHEMA: Final = Schema(
     version=None,
     observations=frozenset(("id", "project", "created_at_epoch", *OBSERVATION_CELLS)),
@@ -147,7 +148,8 @@ class DatabaseReader:
         return sql.row_number("", int(microseconds) - late)
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
-        size = max(MIN_PAGE, min(limit, MAX_PAGE))
+        # Some more than are wanted: those of the last millisecond wait for the row after them.
+        size = max(MIN_PAGE, min(limit + SPARE, MAX_PAGE))
         before: sql.Position | None = None
         same: list[Candidate] = []
         while True:
@@ -248,7 +250,9 @@ class DatabaseReader:
             yield number, str(project), read, modified
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
-        query = sql.newest("observations", wanted, max(MIN_PAGE, min(limit, MAX_PAGE)), None)
+        query = sql.newest(
+            "observations", wanted, max(MIN_PAGE, min(limit + SPARE, MAX_PAGE)), None
+        )
         steps = self._rows(sql.Query("EXPLAIN " + query.text, query.parameters))
         return (
             ExplainedQuery(
