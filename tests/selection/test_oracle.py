@@ -69,6 +69,8 @@ def concepts_of(cell: Any) -> set[str]:
     except ValueError:
         return set()
     members = [parsed] if isinstance(parsed, str) else parsed
+    if isinstance(members, dict):
+        members = list(members.values())
     if not isinstance(members, list):
         return set()
     return {one.lower() for one in members if isinstance(one, str)}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claudemem_daemon.stores.letters import lower, lowered
 from claudemem_daemon.stores.rows import (
     OBSERVATION_CELLS,
     Cell,
@@ -16,6 +19,7 @@ from claudemem_daemon.stores.rows import (
     content_key,
     epoch_ms,
     iso_ms,
+    row_id,
     text,
     text_list,
     whole_number,
@@ -86,14 +90,15 @@ def test_lists_are_read_however_they_were_written(cell: Cell, expected: tuple[st
         ('"gotcha"', ("gotcha",)),
         ("gotcha", ()),
         ('["gotcha",]', ()),
-        ('{"k":"gotcha"}', ()),
+        ('{"k":"gotcha"}', ("gotcha",)),
+        ('{"k":"a","k":"b","n":[1]}', ("a", "b")),
         ('[["gotcha"]]', ()),
         ("null", ()),
         (None, ()),
         (b"\x00\xff", ()),
     ],
 )
-def test_concepts_are_the_texts_of_a_valid_list(cell: Cell, expected: tuple[str, ...]) -> None:
+def test_concepts_are_the_texts_of_valid_json(cell: Cell, expected: tuple[str, ...]) -> None:
     """Case malformed-concepts-json-aborts-query."""
     assert concept_list(cell) == expected
 
@@ -149,3 +154,32 @@ def test_rows_without_a_time_are_told_by_their_created_at() -> None:
     first, second = (row(None, title="t", created_at=f"day {n}") for n in (1, 2))
     assert content_key(first) != content_key(second)
     assert content_key(first) == content_key(row(None, title="t", created_at="day 1"))
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (7, 7),
+        (-7, -7),
+        (7.0, 7),
+        ("7", 7),
+        (7.5, None),
+        ("seven", None),
+        (b"7", None),
+        (None, None),
+        (float("inf"), None),
+        (1e19, None),
+        ("9" * 30, None),
+    ],
+)
+def test_an_id_is_a_whole_number_that_sqlite_can_hold(cell: Cell, expected: int | None) -> None:
+    assert row_id(cell) == expected
+
+
+@given(st.text(st.characters(categories=["L", "M"]), max_size=4))
+def test_a_stored_name_matches_whatever_its_letter_case(name: str) -> None:
+    with closing(sqlite3.connect(":memory:")) as db:
+        for spelled in {name, name.upper(), name.lower(), name.title()}:
+            wanted = lower(spelled)
+            statement = f"SELECT {lowered('?', [wanted])} = ?"
+            assert db.execute(statement, (spelled, wanted)).fetchone() == (1,)

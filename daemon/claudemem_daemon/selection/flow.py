@@ -25,33 +25,37 @@ class Flow:
         self._first: Sequence[Candidate] = ()
         self._rest: Generator[Candidate, None, None] | None = None
         self._ended = False
+        self.unusable = 0
+        """Rows of the first ones that have no id by which they could be read."""
 
     def begin(self) -> StoreError | None:
         """Find the first ones. What came before an error stays."""
         if self._asked[2] > MOST_REMEMBERED:
             return self._find()
         try:
-            self._first, self._ended = self._reader.once(("first", *self._asked), self._found)
+            of = ("first", *self._asked)
+            self._first, self._ended, self.unusable = self._reader.once(of, self._found)
         except StoreError as error:
             return error
         return None
 
-    def _found(self) -> tuple[Sequence[Candidate], bool]:
+    def _found(self) -> tuple[Sequence[Candidate], bool, int]:
         error = self._find()
         if error is not None:
             raise error
-        return self._first, self._ended
+        return self._first, self._ended, self.unusable
 
     def _find(self) -> StoreError | None:
         found: list[Candidate] = []
         self._first = found
-        number = min(self._asked[2], AT_ONCE)
+        number, before = min(self._asked[2], AT_ONCE), self._reader.unusable
         self._rest = self._reader.flow(*self._asked)
         try:
             found.extend(islice(self._rest, number))
         except StoreError as error:
             self._ended = True
             return error
+        self.unusable = self._reader.unusable - before
         self._ended = len(found) < number
         return None
 

@@ -25,7 +25,6 @@ from claudemem_daemon.selection.sources import Source, Sources, Want, large_cell
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.stores.words import MAX_MATCHES, split
 from claudemem_daemon.warning import AnswerWarning
@@ -110,15 +109,21 @@ def show(
                     numbers += source.reader.named(names) if names else ()
                 except StoreError as error:
                     sources.stopped(source, error)
-                for row in _rows(sources, source, table, numbers, ours):
-                    chosen = Chosen(source, row)
-                    rows.append(chosen)
-                    if table == "observations":
-                        shown = decode.observation(row, source.ref, key_of(chosen))
-                        observations[shown.ref] = shown
-                    else:
-                        summary = decode.summary(row, source.ref)
-                        summaries[summary.ref] = summary
+                found = list(_rows(sources, source, table, numbers, ours))
+                rows += found
+                if table == "observations":
+                    shown = sources.decoded(
+                        found,
+                        lambda chosen: decode.observation(
+                            chosen.row, chosen.origin.ref, key_of(chosen)
+                        ),
+                    )
+                    observations.update((one.ref, one) for one in shown)
+                else:
+                    told = sources.decoded(
+                        found, lambda chosen: decode.summary(chosen.row, chosen.origin.ref)
+                    )
+                    summaries.update((one.ref, one) for one in told)
         order = list(dict.fromkeys(map(str, refs)))
         return Shown(
             tuple(observations[ref] for ref in order if ref in observations),
@@ -130,15 +135,20 @@ def show(
 
 def _rows(
     sources: Sources, source: Source, table: Table, numbers: list[int], ours: Ownership
-) -> Iterator[Row]:
+) -> Iterator[Chosen[Source]]:
     """Those rows of one table that the keys admit."""
     if not numbers or not source.reader.has(table):
         return
     # Whose id it is says nothing of its time, so that is read with the row.
-    chosen = source.reader.among(table, ALL.of(source, table), numbers)
+    try:
+        chosen = source.reader.among(table, ALL.of(source, table), numbers)
+    except StoreError as error:
+        sources.stopped(source, error)
+        return
     for row in sources.read(source, table, chosen).values():
-        if sources.keeps(Chosen(source, row), ours):
-            yield row
+        one = Chosen(source, row)
+        if sources.keeps(one, ours):
+            yield one
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +235,9 @@ def search_rows(
         )
         for _, flow in lists:
             flow.close()  # type: ignore[attr-defined]  # a generator, which may hold a cursor
-        observations = tuple(
-            decode.observation(chosen.row, chosen.origin.ref, key_of(chosen))
-            for chosen in rows.rows
+        observations = sources.decoded(
+            rows.rows,
+            lambda chosen: decode.observation(chosen.row, chosen.origin.ref, key_of(chosen)),
         )
         return Found(
             observations,

@@ -21,6 +21,7 @@ from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import Source, Sources, Want, large_cells
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.interface import StoreChanged
+from claudemem_daemon.stores.letters import lower
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
@@ -49,10 +50,13 @@ def select(
     known = decoded if decoded is not None else Derived[Row, Observation]()
     read = _read_whole(question, settings, keys, located, pool, deadline)
     sources, rows = read.sources, read.observations
-    observations = tuple(_observation(one, known) for one in rows.rows)
+    observations = sources.decoded(rows.rows, lambda chosen: _observation(chosen, known))
+    sessions = sources.decoded(
+        read.summaries.rows, lambda chosen: decode.summary(chosen.row, chosen.origin.ref)
+    )
     return Selection(
         observations=observations,
-        summaries=tuple(decode.summary(one.row, one.origin.ref) for one in read.summaries.rows),
+        summaries=sessions,
         projects=_counted(_accounts(keys, sources.opened, pool), observations),
         stores=sources.reports(located),
         filters=make_filters(question, settings),
@@ -145,8 +149,8 @@ def make_filters(question: Question, settings: Settings) -> Filters:
 
 def make_want(question: Question, settings: Settings) -> Want:
     return Want(
-        types=lower_all(settings.types) if settings.types_restricted else None,
-        concepts=lower_all(settings.concepts) if settings.concepts_restricted else None,
+        types=tuple(map(lower, settings.types)) if settings.types_restricted else None,
+        concepts=tuple(map(lower, settings.concepts)) if settings.concepts_restricted else None,
         platform=platform_name(question.platform_source),
         since=question.since,
         until=question.until,
@@ -164,14 +168,9 @@ def out_of_time(rows: int, settings: Settings) -> AnswerWarning:
     )
 
 
-def lower_all(names: tuple[str, ...]) -> tuple[str, ...]:
-    """In lower case as SQLite's `lower` makes it: ASCII letters alone."""
-    return tuple("".join(one.lower() if one.isascii() else one for one in name) for name in names)
-
-
 def platform_name(given: str | None) -> str | None:
     """An assistant as claude-mem spells it in its stores; None for no name at all."""
-    name = "-".join((given or "").lower().split())
+    name = "-".join(lower(given or "").split())
     name = {"transcript": "codex", "pi-mono": "pi"}.get(name, name)
     return next((one for one in ("codex", "cursor", "claude") if one in name), name) or None
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -18,6 +18,7 @@ from claudemem_daemon.selection.key_matching import match_keys
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.bounds import LISTS, most_bytes
+from claudemem_daemon.stores.failures import as_store_error, log_fault
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
@@ -25,6 +26,8 @@ from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
+
+T = TypeVar("T")
 
 WAIT_FOR: Final = ("busy", "slow")
 """Reasons that time may mend; such a store is asked again when the others have answered."""
@@ -62,6 +65,8 @@ class Sources:
     """Whether writers wait for us; else what was read has to be confirmed."""
     opened: list[Source] = field(default_factory=list)
     failures: dict[str, StoreError] = field(default_factory=dict)
+    lost: Counter[str] = field(default_factory=Counter)
+    """Store -> rows that were found and could not be read, decoded or judged."""
     unfinished: bool = False
     """Whether there was no time for all rows that were asked for; no store's fault."""
     stack: ExitStack = field(default_factory=ExitStack)
@@ -140,6 +145,7 @@ class Sources:
             flow = Flow(source.reader, table, want.of(source, table), rows)
             source.flows[table] = flow
             error = flow.begin()
+            self.lost[source.ref.path] += flow.unusable
             if error is not None:
                 return error
         return None
@@ -160,8 +166,8 @@ class Sources:
             return
         try:
             yield from flow.candidates()
-        except StoreError as error:
-            self.stopped(source, error)
+        except Exception as error:  # noqa: BLE001 - it costs this store alone
+            self.stopped(source, as_store_error(error, source.ref.path))
 
     def read(self, source: Source, table: Table, chosen: list[Candidate]) -> dict[int, Row]:
         """The rows themselves; without those that could not be read any more."""
@@ -169,9 +175,27 @@ class Sources:
         try:
             for row in source.reader.rows(table, chosen):
                 found[row.id] = row
-        except StoreError as error:
-            self.stopped(source, error)
+        except Exception as error:  # noqa: BLE001 - it costs this store alone
+            self.stopped(source, as_store_error(error, source.ref.path))
+        else:
+            self.lost[source.ref.path] += len({one.id for one in chosen}) - len(found)
         return found
+
+    def decoded(
+        self, rows: Iterable[Chosen[Source]], decode: Callable[[Chosen[Source]], T]
+    ) -> tuple[T, ...]:
+        """What `decode` makes of each row; without those of which it can make nothing."""
+        found: list[T] = []
+        for one in rows:
+            try:
+                found.append(decode(one))
+            except Exception as error:  # noqa: BLE001 - it costs this row alone
+                self._lose(one, error)
+        return tuple(found)
+
+    def _lose(self, one: Chosen[Source], error: Exception) -> None:
+        log_fault(error, one.origin.ref.path)
+        self.lost[one.origin.ref.path] += 1
 
     def confirm(self) -> None:
         """Raises `StoreChanged` where what was read may not be one state of each store."""
@@ -185,6 +209,9 @@ class Sources:
         except StoreError as error:
             self.stopped(one.origin, error)
             return True
+        except Exception as error:  # noqa: BLE001 - it costs this row alone
+            self._lose(one, error)
+            return False
 
     def reports(self, located: Located) -> tuple[StoreReport, ...]:
         """Those that were opened or tried; of any other nothing is known."""
@@ -207,9 +234,12 @@ class Sources:
         return (*found, *located.refused)
 
     def warnings(self) -> tuple[AnswerWarning, ...]:
-        return tuple(
-            AnswerWarning(f"store_{error.reason}", error.message, path=path)
-            for path, error in self.failures.items()
+        return (
+            *(
+                AnswerWarning(f"store_{error.reason}", error.message, path=path)
+                for path, error in self.failures.items()
+            ),
+            *(lost_rows(path, rows) for path, rows in self.lost.items() if rows),
         )
 
     def versions(self) -> tuple[StoreVersion, ...]:
@@ -229,6 +259,11 @@ class Sources:
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error
         self.pool.failed(source.ref, error)
+
+
+def lost_rows(path: str, rows: int) -> AnswerWarning:
+    which = "1 row has an id or a value" if rows == 1 else f"{rows:,} rows have ids or values"
+    return AnswerWarning("store_rows", f"{path}: {which} that cannot be read: left out", path=path)
 
 
 def _match_both(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:

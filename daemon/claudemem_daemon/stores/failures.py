@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import traceback
 
 import apsw
 
@@ -45,6 +47,28 @@ def translate(error: apsw.Error, path: str) -> StoreError:
             f"{path}: I/O error (network file system?) ({code})", path=path, reason="io"
         )
     return StoreError(f"{path}: cannot be read ({code}: {detail})", path=path, reason="unreadable")
+
+
+def unexpected(error: Exception, path: str) -> StoreError:
+    """A fault of ours that this store brought to light: it costs this store alone. The store's own
+    text can be in the error, so only its kind is told, and the log has where it came from."""
+    log_fault(error, path)
+    return StoreError(
+        f"{path}: not read: {type(error).__name__}, a fault of claudemem-daemon: please report it",
+        path=path,
+        reason="unreadable",
+    )
+
+
+def as_store_error(error: Exception, path: str) -> StoreError:
+    return error if isinstance(error, StoreError) else unexpected(error, path)
+
+
+def log_fault(error: Exception, path: str) -> None:
+    """Where in our code it happened; never the message, which may hold the row's text."""
+    at = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f"{os.path.basename(at[0].filename)}:{at[0].lineno}" if at else "?"
+    logging.getLogger(__name__).error("%s: %s at %s", path, type(error).__name__, where)
 
 
 def slow(path: str) -> StoreError:

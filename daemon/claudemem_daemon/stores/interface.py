@@ -78,6 +78,10 @@ class StoreReader(Protocol):
         """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
         a time. Close it before the reading ends."""
 
+    @property
+    def unusable(self) -> int:
+        """Matching rows that were found so far and have no id by which they could be read."""
+
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
         """The same in pages, none of them empty."""
 

@@ -73,6 +73,8 @@ class Schema:
     indexes: Mapping[tuple[str, str], str]
     """(table, column) -> name, quoted for SQL, of the narrowest index that starts with it; of the
     observations and session_summaries tables."""
+    loose_ids: frozenset[str] = frozenset()
+    """Tables whose ids are not SQLite's row ids, so that they can be text, NULL or not unique."""
 
 
 @dataclass(frozen=True, slots=True)

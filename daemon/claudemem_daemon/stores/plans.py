@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.model import Schema
-from claudemem_daemon.stores.rows import Cell, epoch_ms, text
+from claudemem_daemon.stores.rows import Cell, epoch_ms, row_id, text
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
@@ -111,13 +111,15 @@ class Plans:
         self._schema = schema
         self._ask = ask
         self._learnt = learnt
+        self.unusable: set[Cells] = set()
+        """Rows whose id is no whole number, by which they could be read."""
 
     def choose(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """With n rows of N in these projects the project plan reads n rows; the walk reads the
         limit's and passes limit * N / n entries of the time index, each a hundredth of a row's
         cost; so does the plan of both indexes, which collects n ids before; the time plan reads
         limit * N / n rows."""
-        if not wanted.branches:
+        if not wanted.branches or table in self._schema.loose_ids:
             return "project"
         total = self._number(sql.highest_id(table))
         if wanted.above is not None and total - wanted.above <= RECENT_ROWS:
@@ -178,11 +180,23 @@ class Plans:
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> Iterator[Candidate]:
         """Those of `ids` that match, in order."""
-        return _in_order(self._ask(sql.matching(self._schema, table, wanted, ids)))
+        return _in_order(self._usable(table, sql.matching(self._schema, table, wanted, ids)))
 
     def _all(self, table: Table, wanted: Wanted) -> Iterator[Candidate]:
         statements = sql.all_rows(self._schema, table, wanted)
-        yield from _in_order(row for one in statements for row in self._ask(one))
+        yield from _in_order(row for one in statements for row in self._usable(table, one))
+
+    def _usable(self, table: Table, statement: Statement) -> Iterator[Cells]:
+        """Rows without those whose id is no whole number."""
+        if table not in self._schema.loose_ids:
+            yield from self._ask(statement)
+            return
+        for row in self._ask(statement):
+            number = row_id(row[0])
+            if number is None:
+                self.unusable.add(row)
+            else:
+                yield (number, *row[1:])
 
     def _walk(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
         """Rows with the highest ids are the newest, but for those that were inserted late: copied

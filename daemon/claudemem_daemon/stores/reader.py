@@ -19,13 +19,21 @@ from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, most_bytes
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
-from claudemem_daemon.stores.failures import slow, translate
+from claudemem_daemon.stores.failures import log_fault, slow, translate, unexpected
 from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreVersion
+from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
 from claudemem_daemon.stores.recent import RecentRows
-from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS, Cell, Row, text
+from claudemem_daemon.stores.rows import (
+    OBSERVATION_CELLS,
+    SUMMARY_CELLS,
+    Cell,
+    Row,
+    row_id,
+    text,
+)
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
@@ -130,7 +138,7 @@ class SqliteReader:
 
     def _highest_id(self) -> int:
         for row in self._flow(sql.highest_id("observations")):
-            return row[0] if isinstance(row[0], int) else 0
+            return row_id(row[0]) or 0
         return 0
 
     def has(self, table: Table) -> bool:
@@ -155,6 +163,11 @@ class SqliteReader:
         """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
         a time. Close it before the reading ends."""
         return self._plans.candidates(table, wanted, limit)
+
+    @property
+    def unusable(self) -> int:
+        """Matching rows that were found so far and have no id by which they could be read."""
+        return len(self._plans.unusable)
 
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
         """The same in pages, none of them empty."""
@@ -183,27 +196,39 @@ class SqliteReader:
     def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
         """Those of `ids` whose rows hold every word."""
         statement = word_sql.in_rows(self.schema, words, ids)
-        return frozenset(int(row[0] or 0) for row in self._flow(statement))
+        numbers = (row_id(row[0]) for row in self._flow(statement))
+        return frozenset(number for number in numbers if number is not None)
 
     def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
         """The rows themselves, by id."""
         return {row.id: row for row in self.rows(table, chosen)}
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
-        """The rows themselves as they are read, in no order."""
-        epochs = {one.id: one.epoch for one in chosen}
+        """The rows themselves as they are read, in no order; without those that cannot be."""
+        wanted = {one.id: one for one in chosen}
         few = len(chosen) <= MOST_REMEMBERED
         for start in range(0, len(chosen), WIDE_ROWS):
             ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
             for cells in self._flow(sql.wide(self.schema, table, ids)):
-                number = int(cells[0] or 0)
-                if cells[SIZES] is not None:
-                    yield self._large_row(table, cells, epochs[number])
-                elif few:
-                    place = (self._connection.path, table, number)
-                    yield self._recent.row(place, cells, epochs[number], _row)
-                else:
-                    yield _row(cells, epochs[number])
+                number = row_id(cells[0])
+                one = wanted.get(number) if number is not None else None
+                # Ids that are not unique can be another project's as well.
+                if one is None or one.project not in ("", text(cells[1])):
+                    continue
+                try:
+                    if cells[SIZES] is not None:
+                        row = self._large_row(table, cells, one.epoch)
+                    elif few:
+                        place = (self._connection.path, table, one.id)
+                        row = self._recent.row(place, cells, one.epoch, _row)
+                    else:
+                        row = _row(cells, one.epoch)
+                except StoreError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - it costs this row alone
+                    log_fault(error, self._connection.path)
+                    continue
+                yield row
                 # The guard counts steps of SQLite, and a row of many megabytes takes few of them.
                 if self._late():
                     raise slow(self._connection.path)
@@ -229,6 +254,8 @@ class SqliteReader:
 
     def _beginning(self, table: Table, column: str, number: int) -> str:
         """The first `MAX_TEXT` bytes of a cell; of the rest no page is read."""
+        if table in self.schema.loose_ids:  # the number is no row id
+            return ""
         db = self._connection.db
         try:
             with closing(db.blob_open("main", table, column, number, False)) as blob:
@@ -261,7 +288,9 @@ class SqliteReader:
         for number, project, read, modified in self._flow(
             files.outside(self.schema, wanted, roots)
         ):
-            yield int(number or 0), text(project), read, modified
+            known = row_id(number)
+            if known is not None:
+                yield known, text(project), read, modified
 
     def groups(
         self,
@@ -311,37 +340,37 @@ class SqliteReader:
         return self.schema.observations if table == "observations" else self.schema.summaries
 
     def _flow(self, statement: Statement, looks: int | None = None) -> Iterator[Cells]:
-        """Rows as SQLite finds them. The cursor is closed whatever happens: one left in the middle
-        would keep the transaction open.
+        """Rows as SQLite finds them.
 
         `looks` is how often the guard may look before `OutOfBudget` is raised; such a flow must be
         read to its end, or given up, before the next statement."""
-        guard = self._connection.guard
-        cursor = self._connection.db.cursor()
+        connection = self._connection
+        guard = connection.guard
         guard.budget = looks
         try:
-            yield from cursor.execute(statement.text, statement.parameters)
+            yield from text_rows(connection.db, statement.text, statement.parameters)
         except apsw.InterruptError as error:
             if guard.spent:
                 raise OutOfBudget from None
-            raise translate(error, self._connection.path) from None
+            raise translate(error, connection.path) from None
         except apsw.Error as error:
-            raise translate(error, self._connection.path) from None
+            raise translate(error, connection.path) from None
+        except Exception as error:  # noqa: BLE001 - it costs this store alone
+            raise unexpected(error, connection.path) from None
         finally:
             if looks is not None:
                 guard.budget = None
-            cursor.close(True)
 
 
 def _row(cells: Cells, epoch: int | None) -> Row:
     identity, project, merged, session, platform, device, local, _sizes, *rest = cells
     return Row(
-        id=int(identity or 0),
+        id=row_id(identity) or 0,
         project=text(project),
         merged=text(merged) if merged is not None else None,
         epoch=epoch,
         session=text(session),
         platform=text(platform) if platform is not None else None,
-        origin=(text(device), text(local)) if device is not None else None,
+        origin=(text(device), text(local)) if None not in (device, local) else None,
         cells=tuple(rest),
     )

@@ -40,6 +40,7 @@ SUMMARY_CELLS: Final = (
     "files_edited",
 )
 
+_TOO_BIG: Final = 2**63
 _TINY: Final = 10**8
 _SECONDS: Final = 10**11
 _MILLISECONDS: Final = 10**14
@@ -120,12 +121,12 @@ def _member(value: Any) -> str:
 
 
 def concept_list(value: Cell) -> tuple[str, ...]:
-    """The concepts of a row, as the query sees them: text members of a JSON array, or one JSON
-    string. What is no valid JSON has none."""
+    """The concepts of a row, as the query sees them: text members of a JSON array, text values of a
+    JSON object, or one JSON string. What is no valid JSON has none."""
     if not isinstance(value, str):
         return ()
     try:
-        parsed: Any = json.loads(value)
+        parsed: Any = json.loads(value, object_pairs_hook=_values)
     except (ValueError, RecursionError):
         return ()
     members = [parsed] if isinstance(parsed, str) else parsed
@@ -134,10 +135,24 @@ def concept_list(value: Cell) -> tuple[str, ...]:
     return tuple(text(member) for member in members if isinstance(member, str))
 
 
+def _values(pairs: list[tuple[str, Any]]) -> list[Any]:
+    """Of a JSON object, those of equal names too, as `json_each` has them."""
+    return [value for _, value in pairs]
+
+
 def whole_number(value: Cell) -> int:
-    """A cell as a count; what is no number counts nothing."""
+    """A cell as a count; what is no number that SQLite holds exactly counts nothing."""
     number = _number(value)
-    return 0 if number is None else int(number)
+    return int(number) if number is not None and abs(number) < _TOO_BIG else 0
+
+
+def row_id(value: Cell) -> int | None:
+    """A cell as a row's id; None where it is no whole number."""
+    if type(value) is int:
+        return value
+    number = _number(value)
+    whole = number is not None and abs(number) < _TOO_BIG and number == int(number)
+    return int(number) if number is not None and whole else None
 
 
 def epoch_ms(value: Cell, created_at: Cell = None) -> int | None:

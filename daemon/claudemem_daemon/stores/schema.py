@@ -8,6 +8,7 @@ import apsw
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.odd_text import text_rows
 
 NEEDED: Final = frozenset({"id", "project", "created_at_epoch"})
 """An observations table without these is not claude-mem's."""
@@ -55,19 +56,30 @@ def probe(db: apsw.Connection, path: str) -> Schema:
         sessions=sessions,
         session_column=session,
         indexes=_indexes(db),
+        loose_ids=frozenset(name for name in _TABLES[:2] if not _has_row_ids(db, name)),
     )
 
 
 _PLAIN: Final = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
-def _once(db: apsw.Connection, statement: str) -> list[tuple[apsw.SQLiteValue, ...]]:
+def _once(
+    db: apsw.Connection, statement: str, *parameters: str
+) -> list[tuple[apsw.SQLiteValue, ...]]:
     """All rows of a statement that is not asked again: prepared ones take several KB each."""
-    return db.execute(statement, can_cache=False).fetchall()
+    return list(text_rows(db, statement, parameters, can_cache=False))
 
 
 def _columns(db: apsw.Connection, table: str) -> frozenset[str]:
-    return frozenset(str(row[1]).lower() for row in _once(db, f"PRAGMA table_info({table})"))
+    names = _once(db, "SELECT name FROM pragma_table_xinfo(?) WHERE hidden IN (0, 3)", table)
+    return frozenset(str(name).lower() for (name,) in names)
+
+
+def _has_row_ids(db: apsw.Connection, table: str) -> bool:
+    """Whether `id` is SQLite's row id: an INTEGER PRIMARY KEY that needs no index of its own."""
+    keys = _once(db, "SELECT lower(name), upper(type) FROM pragma_table_xinfo(?) WHERE pk", table)
+    own = _once(db, "SELECT 1 FROM pragma_index_list(?) WHERE origin = 'pk'", table)
+    return keys == [("id", "INTEGER")] and not own
 
 
 def _version(db: apsw.Connection) -> int | None:
@@ -84,13 +96,14 @@ def _indexes(db: apsw.Connection) -> dict[tuple[str, str], str]:
     with another collation has them in another order."""
     found: dict[tuple[str, str], tuple[int, str]] = {}
     for table in ("observations", "session_summaries"):
-        for row in _once(db, f"PRAGMA index_list({table})"):
-            name, partial = str(row[1]), bool(row[4])
-            quoted = '"' + name.replace('"', '""') + '"'
-            parts = [part for part in _once(db, f"PRAGMA index_xinfo({quoted})") if part[5]]
-            plain = all(part[2] is not None and part[4] == "BINARY" for part in parts)
+        for name, partial in _once(db, "SELECT name, partial FROM pragma_index_list(?)", table):
+            if "\ufffd" in str(name):  # it cannot be named to SQLite
+                continue
+            quoted = '"' + str(name).replace('"', '""') + '"'
+            parts = _once(db, "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key", str(name))
+            plain = all(part[0] is not None and part[1] == "BINARY" for part in parts)
             if not partial and plain and parts:
-                key = table, str(parts[0][2]).lower()
+                key = table, str(parts[0][0]).lower()
                 one = len(parts), quoted
                 found[key] = min(found.get(key, one), one)
     return {key: name for key, (_, name) in found.items()}

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large
+from claudemem_daemon.stores.letters import lowered
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
 from claudemem_daemon.stores.schema import index_on
@@ -107,7 +108,8 @@ def ends(schema: Schema, table: Table) -> tuple[Statement, Statement] | None:
 
 
 def highest_id(table: Table) -> Statement:
-    return Statement(f"SELECT max(id) FROM {table}", ())
+    # Text and infinities are greater than all numbers.
+    return Statement(f"SELECT max(id) FROM {table} WHERE id <= {2**63 - 1}", ())
 
 
 def how_many(
@@ -206,7 +208,7 @@ def out_of_order(
 def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
     """Those of `ids` that match."""
     where = Builder()
-    where.add(f"id IN {LIST}", as_list(ids))
+    where.add(f"id IN {LIST}", id_list(schema, table, ids))
     _filters(schema, table, wanted, where)
     _belongs(wanted, where)
     return Statement(
@@ -299,7 +301,10 @@ def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder,
     kind, concept, session = Builder(), Builder(), Builder()
     if table == "observations" and wanted.types is not None:
         if "type" in schema.observations:
-            kind.add(f"lower({bounded('type', MAX_NAME)}) IN {LIST}", as_list(wanted.types))
+            kind.add(
+                f"{lowered(bounded('type', MAX_NAME), wanted.types)} IN {LIST}",
+                as_list(wanted.types),
+            )
         else:
             kind.add("0")
     _session_filters(schema, wanted, session, table)
@@ -311,7 +316,7 @@ def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder,
 CONCEPTS: Final = (
     f"CASE WHEN typeof(concepts) = 'text' AND octet_length(concepts) <= {MAX_LIST}"
     " AND json_valid(concepts)"
-    " AND json_type(concepts) IN ('array', 'text') THEN concepts ELSE '[]' END"
+    " AND json_type(concepts) IN ('array', 'object', 'text') THEN concepts ELSE '[]' END"
 )
 """A row's concepts for `json_each`. The CASE guards it, whatever order SQLite evaluates in: one
 malformed row would end the whole query."""
@@ -323,7 +328,7 @@ def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str]:
         return "? IS NULL", ""  # nothing passes: the parameter is a text
     term = (
         f"(octet_length(concepts) > {MAX_LIST} OR EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS one"
-        f" WHERE one.type = 'text' AND lower(one.value) IN {LIST}))"
+        f" WHERE one.type = 'text' AND {lowered('one.value', concepts)} IN {LIST}))"
     )
     return term, as_list(concepts)
 
@@ -343,7 +348,8 @@ def _session_filters(schema: Schema, wanted: Wanted, where: Builder, table: Tabl
     session = schema.session_column
     if wanted.platform is not None:
         if "platform_source" in schema.sessions:
-            where.add(f"lower({platform_expression(schema, table)}) = ?", wanted.platform)
+            platform = lowered(platform_expression(schema, table), [wanted.platform])
+            where.add(f"{platform} = ?", wanted.platform)
         elif wanted.platform != "claude":
             where.add("0")
     if wanted.not_of is not None:
@@ -380,8 +386,16 @@ def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:
         *(column(name, None) for name in cells),
     )
     return Statement(
-        f"SELECT {', '.join(columns)} FROM {table} WHERE id IN {LIST}", (as_list(ids),)
+        f"SELECT {', '.join(columns)} FROM {table} WHERE id IN {LIST}",
+        (id_list(schema, table, ids),),
     )
+
+
+def id_list(schema: Schema, table: Table, ids: Sequence[int]) -> str:
+    """The parameter for `LIST` of ids, which a column of another type can hold as text."""
+    if table in schema.loose_ids:
+        return json.dumps([*ids, *map(str, ids)])
+    return as_list(ids)
 
 
 def as_list(values: Sequence[str] | Sequence[int]) -> str:

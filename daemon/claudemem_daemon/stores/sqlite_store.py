@@ -20,8 +20,8 @@ from claudemem_daemon.stores.connection import (
     check_openable,
     open_connection,
 )
-from claudemem_daemon.stores.failures import has_content, translate
-from claudemem_daemon.stores.interface import StoreUse
+from claudemem_daemon.stores.failures import has_content, translate, unexpected
+from claudemem_daemon.stores.interface import StoreChanged, StoreUse
 from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.reader import SqliteReader
@@ -80,6 +80,10 @@ class SqliteStore:
             raise self.failed(translate(error, self.path)) from None
         except StoreError as error:
             raise self.failed(error) from None
+        except StoreChanged:
+            raise
+        except Exception as error:  # noqa: BLE001 - it costs this store alone
+            raise self.failed(unexpected(error, self.path)) from None
         finally:
             with self._lock:
                 self._readings -= 1

@@ -12,7 +12,7 @@ from typing import Final
 
 from claudemem_daemon.stores.bounds import bounded
 from claudemem_daemon.stores.model import Schema
-from claudemem_daemon.stores.sql import LIST, Builder, Statement, as_list
+from claudemem_daemon.stores.sql import LIST, Builder, Statement, id_list
 
 COLUMNS: Final = ("title", "subtitle", "narrative", "text", "facts", "concepts")
 """What claude-mem's index holds of a row."""
@@ -56,7 +56,7 @@ def in_rows(schema: Schema, words: Sequence[str], ids: Sequence[int]) -> Stateme
     """Those of `ids` whose rows hold every word somewhere."""
     columns = [name for name in COLUMNS if name in schema.observations]
     where = Builder()
-    where.add(f"id IN {LIST}", as_list(ids))
+    where.add(f"id IN {LIST}", id_list(schema, "observations", ids))
     for word in words:
         pattern = "%" + re.sub(r"([\\%_])", r"\\\1", word) + "%"
         terms = " OR ".join(rf"{bounded(name)} LIKE ? ESCAPE '\'" for name in columns)

@@ -171,6 +171,10 @@ class DatabaseReader:
                 return
             before = int(page[-1][1]), str(page[-1][0])
 
+    @property
+    def unusable(self) -> int:
+        return 0  # ids are the database's own numbers
+
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
         with closing(self.flow(table, wanted, page)) as flow:
             while rows := list(islice(flow, page)):

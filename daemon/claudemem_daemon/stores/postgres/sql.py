@@ -130,10 +130,10 @@ def filters(table: Table, wanted: Wanted) -> dict[str, tuple[str, tuple[Paramete
     """Each filter that restricts something: its condition and parameters."""
     found: dict[str, tuple[str, tuple[Parameter, ...]]] = {}
     if table == "observations" and wanted.types is not None:
-        found["types"] = "lower(o.kind) = ANY(%s)", (wanted.types,)
+        found["types"] = "replace(lower(o.kind), '\u03c2', '\u03c3') = ANY(%s)", (wanted.types,)
     if table == "observations" and wanted.concepts is not None:
         found["concepts"] = (
-            f"EXISTS (SELECT 1 FROM {CONCEPTS} AS concept WHERE lower(concept) = ANY(%s))",
+            f"EXISTS (SELECT 1 FROM {CONCEPTS} AS concept WHERE replace(lower(concept), '\u03c2', '\u03c3') = ANY(%s))",
             (wanted.concepts,),
         )
     if wanted.platform is not None:
