@@ -22,6 +22,7 @@ from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.metrics import Metrics, Requests
+from claudemem_daemon.server.protocol import BoundedProtocol
 from claudemem_daemon.server.schema import QUESTION_HEADERS, parse_query
 from claudemem_daemon.server.state import DaemonState
 from claudemem_daemon.server.workers import Workers
@@ -110,6 +111,10 @@ class Application:
             metrics.left(route)
             return
         except Exception as error:  # noqa: BLE001 - a client gets an answer, never a traceback
+            if isinstance(error, RuntimeError) and _has_left(scope):
+                # The transport says so in this way to whoever writes.
+                metrics.left(route)
+                return
             self.parts.log.failure(f"{scope['method']} {route}", error)
             if not exchange.started:
                 response = self._errors.answer(
@@ -156,6 +161,11 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         self.started = True
         await self._send(message)
+
+
+def _has_left(scope: Scope) -> bool:
+    connection: BoundedProtocol = scope["state"]["connection"]
+    return connection.transport.is_closing()
 
 
 def _is_ours(scope: Scope) -> bool:
