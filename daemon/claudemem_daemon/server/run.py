@@ -112,6 +112,12 @@ def _own(environ: MutableMapping[str, str], lock: InstanceLock) -> Listening:
     if taken(path):
         # We have the lock, so this is systemd, whose daemon starts now and needs the lock.
         lock.release()
-        pid = Client(environ).get_json("/healthz")["pid"]
+        try:
+            pid = Client(environ).get_json("/healthz")["pid"]
+        except DaemonError:
+            raise DaemonError(
+                f"its service manager listens on {path}, and the daemon that it starts does not"
+                " answer: claudemem-daemon doctor"
+            ) from None
         raise AlreadyRunning(f"already running, pid {pid}, started by its service manager", pid=pid)
     return bind(path)
