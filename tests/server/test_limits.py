@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.server.protocol import MOST_BODY, MOST_CONNECTIONS, MOST_HEAD, MOST_HOOK_BODY
+from claudemem_daemon.server.protocol import MAX_BODY, MAX_CONNECTIONS, MAX_HEAD, MAX_HOOK_BODY
 from tests.support.daemon import Daemon, Reply, eventually, read_all
 from tests.support.stores import add_observation, make_store
 
@@ -98,13 +98,13 @@ def test_an_endless_request_is_cut_off(
 @pytest.mark.parametrize(
     ("path", "size", "status"),
     [
-        ("/v1/query", MOST_BODY, 400),
-        ("/v1/query", MOST_BODY + 1, 413),
-        ("/v1/explain", MOST_BODY + 1, 413),
-        ("/v1/reload", MOST_BODY + 1, 413),
-        ("/v1/hooks/claude-code", MOST_BODY + 1, 200),
-        ("/v1/hooks/claude-code", MOST_HOOK_BODY + 1, 413),
-        ("/nowhere", MOST_BODY + 1, 413),
+        ("/v1/query", MAX_BODY, 400),
+        ("/v1/query", MAX_BODY + 1, 413),
+        ("/v1/explain", MAX_BODY + 1, 413),
+        ("/v1/reload", MAX_BODY + 1, 413),
+        ("/v1/hooks/claude-code", MAX_BODY + 1, 200),
+        ("/v1/hooks/claude-code", MAX_HOOK_BODY + 1, 413),
+        ("/nowhere", MAX_BODY + 1, 413),
     ],
 )
 def test_the_cap_of_a_body_is_exact(
@@ -123,7 +123,7 @@ def test_the_cap_of_a_body_is_exact(
 
 def test_the_cap_of_the_head_holds_for_small_pieces_too(shared_daemon: Daemon) -> None:
     piece = b"a" * 1000
-    head = b"GET /healthz?" + piece * (MOST_HEAD // 1000 - 1) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+    head = b"GET /healthz?" + piece * (MAX_HEAD // 1000 - 1) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
     assert parse(shared_daemon.raw(head + b"GET /healthz HTTP/1.0\r\n\r\n"))[0].status == 200
     replies = parse(shared_daemon.raw(b"GET /?", *[piece] * 40, b" HTTP/1.1\r\nHost: a\r\n\r\n"))
     assert [reply.status for reply in replies] == [431]
@@ -248,7 +248,7 @@ def test_a_client_may_close_its_side_after_asking(shared_daemon: Daemon) -> None
 
 
 def test_a_client_that_leaves_is_forgotten(daemon: Daemon) -> None:
-    for _ in range(MOST_CONNECTIONS + 50):
+    for _ in range(MAX_CONNECTIONS + 50):
         with daemon.connect() as connection:
             connection.sendall(
                 b'POST /v1/query HTTP/1.1\r\nContent-Length: 14\r\n\r\n{"cwd":"/tmp"}'

@@ -19,18 +19,18 @@ from uvicorn.server import ServerState
 from claudemem_daemon.local import peer_uid
 from claudemem_daemon.server.peer import welcome
 
-MOST_HEAD: Final = 32 * 1024
+MAX_HEAD: Final = 32 * 1024
 """Bytes of request line and headers; the hook client sends at most 24 KB of environment."""
-MOST_BODY: Final = 64 * 1024
-MOST_HOOK_BODY: Final = 1024 * 1024
+MAX_BODY: Final = 64 * 1024
+MAX_HOOK_BODY: Final = 1024 * 1024
 HOOKS: Final = b"/v1/hooks/"
 PATIENCE: Final = 5.0
 """Seconds in which a request must be complete, from the connection's start or the last answer."""
-MOST_CONNECTIONS: Final = 256
-MOST_PIPELINED: Final = 64
+MAX_CONNECTIONS: Final = 256
+MAX_PIPELINED: Final = 64
 LINGER: Final = 1.0
 """Seconds for which a refused client may go on sending; what it sends is thrown away."""
-MOST_LINGER: Final = 4 * 1024 * 1024
+MAX_LINGER: Final = 4 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -43,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._count_refusal = refused
         self._head = 0
         self._body = 0
-        self._most_body = MOST_BODY
+        self._most_body = MAX_BODY
         self._empty_lines = 0
         """Bytes of them since the last request."""
         self._in_head = True
@@ -66,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if not welcome(uid):
             self._refuse(403, "forbidden", f"this socket serves another user than {uid}")
             return
-        if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
+        if len(self.connections) > MAX_CONNECTIONS and not self._make_room():
             self._refuse(503, "busy", "too many connections; try again")
             return
         self._wait_for_request()
@@ -95,7 +95,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             self._thrown_away += len(data)
-            if self._thrown_away > MOST_LINGER:
+            if self._thrown_away > MAX_LINGER:
                 self.transport.abort()
             return
         if self.idle and self._in_head and not self._head:
@@ -103,7 +103,7 @@ class BoundedProtocol(HttpToolsProtocol):
             # Empty lines before a request say nothing else, but nobody may send them for ever.
             rest = data.lstrip(b"\r\n")
             self._empty_lines += len(data) - len(rest)
-            if self._empty_lines > MOST_HEAD:
+            if self._empty_lines > MAX_HEAD:
                 self._refuse_head()
                 return
             if not rest:
@@ -114,7 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._in_line:
                 data = self._ascii_line(data)
         super().data_received(data)
-        if self._in_head and self._head > MOST_HEAD:
+        if self._in_head and self._head > MAX_HEAD:
             self._refuse_head()
 
     def on_message_begin(self) -> None:
@@ -126,13 +126,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        if size > MOST_HEAD:
+        if size > MAX_HEAD:
             self._refuse_head()
             return
-        if len(self.pipeline) >= MOST_PIPELINED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, "busy", "too many requests without waiting for an answer")
             return
-        self._most_body = MOST_HOOK_BODY if self.url.startswith(HOOKS) else MOST_BODY
+        self._most_body = MAX_HOOK_BODY if self.url.startswith(HOOKS) else MAX_BODY
         if self._announced() > self._most_body:
             self._refuse_body()
             return
@@ -251,7 +251,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return line + newline + rest
 
     def _refuse_head(self) -> None:
-        self._refuse(431, "too_large", f"request line and headers are over {MOST_HEAD} bytes")
+        self._refuse(431, "too_large", f"request line and headers are over {MAX_HEAD} bytes")
 
     def _refuse_body(self) -> None:
         self._refuse(413, "too_large", f"the body is over {self._most_body} bytes")
