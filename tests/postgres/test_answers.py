@@ -128,17 +128,22 @@ def test_many_rows_of_one_transaction_are_told_once_each(machine: Machine, admin
             assert told.count(f"Batch {number:03}") == 1, number
 
 
-def test_a_database_of_the_callers_environment_is_not_asked(
-    machine: Machine, cluster: Cluster, database: str, admin: Admin
+@pytest.mark.parametrize("by_checkout", [False, True])
+def test_a_database_is_named_by_the_user_never_by_a_checkout(
+    machine: Machine, cluster: Cluster, database: str, admin: Admin, by_checkout: bool
 ) -> None:
-    """A checkout's own settings put it there."""
+    """Assistants put the `env` of a checkout's own settings into the environment of a hook."""
     add_row(admin, "shop", "Of the server")
     (machine.home / ".claude-mem" / "settings.json").unlink()
-    stores = json.dumps({"*": cluster.url(database)})
+    stores = {"CLAUDE_MEM_DAEMON_STORES": json.dumps({"*": cluster.url(database)})}
+    if by_checkout:
+        (machine.shop / ".claude").mkdir()
+        (machine.shop / ".claude" / "settings.json").write_text(json.dumps({"env": stores}))
     with Daemon(machine.home) as daemon:
-        answer = machine.query(daemon, env={"CLAUDE_MEM_DAEMON_STORES": stores})
-        assert titles(answer) == ["Local row"]
-        assert [one["code"] for one in answer["warnings"]] == ["store_untrusted"]
+        answer = machine.query(daemon, env=stores)
+        assert ("Of the server" in titles(answer)) != by_checkout
+        assert [one["code"] for one in answer["warnings"]] == ["setting_of_checkout"] * by_checkout
+    assert ("Of the server" in machine.context(**stores)) != by_checkout
 
 
 def test_no_password_is_ever_printed(machine: Machine, cluster: Cluster, database: str) -> None:

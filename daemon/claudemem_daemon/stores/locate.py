@@ -50,7 +50,7 @@ def locate(
     )
     for rule, value in _mapped(search, checkouts, settings):
         if is_database(value):
-            search.add_database(value, rule, settings.sources[STORES].origin)
+            search.add_database(value, rule)
         else:
             search.add(store_file(value), rule, explicit=True, trusted=not by_checkout)
     shared = os.path.join(settings.data_dir, STORE_NAME)
@@ -126,18 +126,10 @@ class _Search:
         self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
         self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
 
-    def add_database(self, url: str, rule: str, origin: str) -> None:
-        """Take the database, unless the caller's environment names it: assistants put a checkout's
-        own `env` there, and nobody else's word may open a connection."""
+    def add_database(self, url: str, rule: str) -> None:
+        """Take the database, which only the user can have named."""
         path = public(url)
-        if origin == "caller":
-            message = (
-                f"{path} is not asked: a database named in the environment of a hook can be the"
-                f" checkout's word; name it in settings.json, under {STORES}"
-            )
-            self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
-            self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
-        elif all(store.path != path for store in self.stores):
+        if all(store.path != path for store in self.stores):
             self.stores.append(StoreRef(path, rule, url=url))
 
     def lettered(self, shared: str) -> tuple[StoreRef, ...]:
