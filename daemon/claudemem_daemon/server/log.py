@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.local import open_own
 
 INACTIVE: Final = "queue_events() called when the thread is inactive"
@@ -40,7 +41,8 @@ class Log:
                 self._append(self.path, f"{stamp} [{os.getpid()}] {text}\n")
 
     def failure(self, doing: str, error: BaseException) -> None:
-        """An error nobody foresaw: its kind and place, without a traceback."""
+        """An error nobody foresaw: its kind and place, without a traceback, and without its words where
+        they may quote a row."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -48,7 +50,8 @@ class Log:
         if trace is not None:
             code = trace.tb_frame.f_code
             where = f" at {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
-        self.line(f"{doing} failed: {type(error).__name__}: {error}{where}")
+        words = f": {error}" if isinstance(error, OSError | ClaudememError) else ""
+        self.line(f"{doing} failed: {type(error).__name__}{words}{where}")
 
     def _append(self, path: str, text: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
