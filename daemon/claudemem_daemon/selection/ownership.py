@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import islice
 from typing import Final
 
 from claudemem_daemon.dependencies import FileIdentity, file_identity
@@ -26,7 +25,7 @@ _FILES = slice(7, 9)
 """Of the cells of an observation, and of a summary: the lists of files."""
 
 MAX_PATHS: Final = 500
-"""Paths of one row that are looked for in the file system; no honest row names more elsewhere."""
+"""Of one list of files; whose row it is shows long before."""
 
 
 def may_be_absolute(cell: Cell) -> bool:
@@ -68,7 +67,7 @@ class Ownership:
         asked_for = {os.path.realpath(folder) for folder in self._shared_folders}
         same_name = f"/{os.path.basename(self._shared_folders[0])}/"
         elsewhere = False
-        for path in islice(self._paths_of(row, reader), MAX_PATHS):
+        for path in self._paths_of(row, reader):
             around = self._paths.around(path)
             if around and around[0].folder in asked_for:
                 return False
@@ -147,7 +146,7 @@ class Ownership:
             elsewhere.append(path)
         names = frozenset(name for name in (project, *project.split("/")) if name)
         other: str | None = None
-        for path in elsewhere[:MAX_PATHS]:
+        for path in elsewhere:
             for checkout in self._around(path, names):
                 if checkout.repository in self._ours:
                     return None
@@ -175,4 +174,4 @@ class Ownership:
 def _absolute(cell: Cell) -> list[str]:
     if not may_be_absolute(cell):
         return []
-    return [path for path in text_list(cell) if path.startswith("/")]
+    return [path for path in text_list(cell, MAX_PATHS) if path.startswith("/")]

@@ -229,9 +229,7 @@ class SqliteReader:
                     log_fault(error, self._connection.path)
                     continue
                 yield row
-                # The guard counts steps of SQLite, and a row of many megabytes takes few of them.
-                if self._late():
-                    raise slow(self._connection.path)
+                self._check_time()
 
     def _large_row(self, table: Table, cells: Cells, epoch: int | None) -> Row:
         """A row some of whose cells are too large: texts cut, with a mark at the end that says so,
@@ -281,6 +279,7 @@ class SqliteReader:
     def files_of_session(self, session: str) -> Iterator[Cell]:
         for cells in self._flow(files.of_session(self.schema, session)):
             yield from cells
+            self._check_time()
 
     def files_outside(
         self, wanted: Wanted, roots: Sequence[str]
@@ -291,6 +290,7 @@ class SqliteReader:
             known = row_id(number)
             if known is not None:
                 yield known, text(project), read, modified
+            self._check_time()
 
     def groups(
         self,
@@ -332,9 +332,12 @@ class SqliteReader:
         rows = self._flow(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
         return tuple(str(row[3]) for row in rows)
 
-    def _late(self) -> bool:
+    def _check_time(self) -> None:
+        """Raises `StoreError`: the guard counts steps of SQLite, and what is made of a large row
+        takes few of them."""
         until = self._connection.guard.deadline
-        return until is not None and until.passed
+        if until is not None and until.passed:
+            raise slow(self._connection.path)
 
     def _columns(self, table: Table) -> frozenset[str]:
         return self.schema.observations if table == "observations" else self.schema.summaries

@@ -85,9 +85,10 @@ def text(value: Cell) -> str:
     return str(value)
 
 
-def text_list(value: Cell) -> tuple[str, ...]:
+def text_list(value: Cell, most: int | None = None) -> tuple[str, ...]:
     """A cell as a list of texts: a JSON array, its members as text; anything else that holds text
-    is one item, be it a bare string or a JSON string. Blank items are no items."""
+    is one item, be it a bare string or a JSON string. Blank items are no items. Of a list only
+    the first `most` members are looked at."""
     if value is None or value == "[]":  # nearly always one of a row's lists at least
         return ()
     plain = text(value)
@@ -99,7 +100,7 @@ def text_list(value: Cell) -> tuple[str, ...]:
         return (plain,)
     members: Iterable[str]
     if isinstance(parsed, list):
-        members = [_member(member) for member in parsed]
+        members = [_member(member) for member in parsed[:most]]
     elif isinstance(parsed, str):
         members = (text(parsed),)
     elif parsed is None or isinstance(parsed, dict):
