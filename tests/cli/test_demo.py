@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -24,6 +25,9 @@ def test_the_demo_holds_its_claims_and_cleans_up(tmp_path: Path) -> None:
     assert done.stdout.count("   ok: ") == 7
     assert "NOT SO" not in done.stdout
     assert "\x1b" not in done.stdout
+    for line in done.stdout.splitlines()[-2:]:
+        printed = [*shlex.split(line), "--help"]
+        subprocess.run(printed, env={"HOME": str(home)}, capture_output=True, check=True)
     assert list(home.iterdir()) == []
     assert list(tmp.iterdir()) == []
 

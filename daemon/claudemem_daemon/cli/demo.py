@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+
 import click
 
 from claudemem_daemon.cli.options import colours
@@ -17,6 +21,7 @@ def demo_command() -> int:
     """
     from claudemem_daemon.demo.sandbox import Sandbox
     from claudemem_daemon.demo.walkthrough import Walkthrough
+    from claudemem_daemon.hookfiles.commands import launcher
 
     coloured = colours()
 
@@ -24,4 +29,5 @@ def demo_command() -> int:
         return click.style(text, bold=True) if coloured else text
 
     with Sandbox() as sandbox:
-        return 1 if Walkthrough(sandbox, click.echo, bold).run() else 0
+        program = shlex.quote(launcher(os.environ, sys.argv[0]))
+        return 1 if Walkthrough(sandbox, click.echo, bold, program).run() else 0

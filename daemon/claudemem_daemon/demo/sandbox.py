@@ -78,6 +78,8 @@ class Sandbox:
             if self._daemon.poll() is None:
                 self._daemon.kill()
                 self._daemon.wait()
+        if self._daemon is not None and self._daemon.stderr is not None:
+            self._daemon.stderr.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
     @property

@@ -14,8 +14,12 @@ PrintLine = Callable[[str], None]
 class Walkthrough:
     """Runs the steps and counts what was not as said."""
 
-    def __init__(self, sandbox: Sandbox, print_line: PrintLine, bold: Callable[[str], str]) -> None:
+    def __init__(
+        self, sandbox: Sandbox, print_line: PrintLine, bold: Callable[[str], str], program: str
+    ) -> None:
+        """`program` starts this command again, as a shell takes it."""
         self._sandbox = sandbox
+        self._program = program
         self._print = print_line
         self._bold = bold
         self.failed = 0
@@ -38,8 +42,9 @@ class Walkthrough:
         self._print("")
         self._print(self._bold(f"{verdict}, in {time.monotonic() - began:.1f} s. Cleaned up."))
         if not self.failed:
-            self._print("next: claudemem-daemon service install; claudemem-daemon hooks install"
-                      " claude-code")  # fmt: skip
+            self._print("To use it:")
+            self._print(f"  {self._program} service install")
+            self._print(f"  {self._program} hooks install claude-code")
         return self.failed
 
     def _together(self) -> None:
@@ -97,7 +102,8 @@ class Walkthrough:
     def _shown(self, worktree: str, event: str, session: str) -> str:
         context = self._sandbox.hook(worktree, event, session)
         for line in context.splitlines():
-            self._print(f"   | {line}")
+            if line[:1].isdigit():
+                self._print(f"   | {line}")
         return context
 
     def _claim(self, claim: str, holds: bool) -> None:
