@@ -169,6 +169,13 @@ def paste(world: World, fix: str) -> None:
     path.write_text(json.dumps({**before, **json.loads("{" + setting[1] + "}")}))
 
 
+def symptoms() -> Iterator[re.Pattern[str]]:
+    """What docs/troubleshooting.md quotes."""
+    path = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+    for quoted in re.findall(r"^\| `([^`]+)` \|", path.read_text(encoding="utf-8"), re.M):
+        yield re.compile(".*".join(map(re.escape, quoted.split("..."))))
+
+
 @pytest.mark.parametrize("name", PLANTED)
 @pytest.mark.parametrize("running", [True, False])
 def test_a_cause_is_named_and_its_fix_works(world: World, name: str, *, running: bool) -> None:
@@ -181,6 +188,7 @@ def test_a_cause_is_named_and_its_fix_works(world: World, name: str, *, running:
         assert cause.search(text), (asked, text)
     shape = json.loads(ours(world, "explain", "--json").stdout)
     (named,) = [one for one in shape["causes"] if cause.search(one["sentence"])]
+    assert any(symptom.search(named["sentence"]) for symptom in symptoms())
     status = json.loads(ours(world, "status", "--json").stdout)
     assert named in status["here"]["causes"]
     assert f"fix: {named['fix']}" in said(world, "doctor")

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.demo.sandbox import Sandbox
+from claudemem_daemon.server.app import ROUTES
+from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR
 from tests.support.daemon import command
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +27,7 @@ BIN = Path(command()[0]).parent
 INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q . && "
 MASKS = (
     (r"\d{4}-\d\d-\d\d", "DATE"),
-    (r"\b\d\d:\d\d\b", "TIME"),
+    (r"(?<!\d)\d\d:\d\d(:\d\d)?", "TIME"),
     (r"\d+ (s|min|h) ago", "AGO"),
     (r"pid\W*\d+", "PID"),
     (r"[\d.]+ (ms|MB|s)\b", "MEASURED"),
@@ -38,13 +40,9 @@ MASKS = (
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with made() as sandbox:
+    with Sandbox() as sandbox:
         fill(sandbox)
         yield sandbox
-
-
-def made() -> Sandbox:
-    return Sandbox()
 
 
 def fill(sandbox: Sandbox) -> None:
@@ -97,6 +95,18 @@ def test_the_commands_print_what_the_document_says(sandbox: Sandbox, path: Path)
             assert re.fullmatch(wanted, printed, re.S), f"$ {line}\n{printed}"
 
 
+def test_every_setting_is_described_by_its_whole_name() -> None:
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `(CLAUDE_MEM\w+)`", text, re.M))
+    assert told == {*ALL_KEYS, DATA_DIR}
+
+
+def test_every_route_is_described() -> None:
+    text = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `(?:GET|POST) (/[\w/]+)`", text, re.M))
+    assert told == {*ROUTES, "/v1/hooks/PLATFORM"}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
@@ -105,7 +115,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def rewrite(path: Path) -> None:
     """Put in what the commands print now; blocks with `...` are left to a person."""
-    with made() as sandbox:
+    with Sandbox() as sandbox:
         fill(sandbox)
 
         def anew(found: re.Match[str]) -> str:
