@@ -71,6 +71,23 @@ def test_one_odd_thing_takes_no_answer_away(
     assert "Error" not in world.daemon.errors()
 
 
+def test_a_row_without_a_usable_time_has_its_day_from_created_at(world: World) -> None:
+    world.settings({})
+    world.row("app", id=800, title="TIMELESS", created_at_epoch="never", created_at="2026-02-03")
+    lines = world.context(world.root / "app").splitlines()
+    at = next(number for number, line in enumerate(lines) if "TIMELESS" in line)
+    assert any("2026-02-03" in line for line in lines[:at])
+    assert not any("undated" in line for line in lines)
+
+
+def test_scope_self_is_the_reason_for_another_worktrees_row(world: World) -> None:
+    world.settings({})
+    world.row("app/feature", id=801, title="elsewhere")
+    body = {"cwd": str(world.root / "app"), "scope": "self", "observation": 801}
+    (fate,) = asked(world, "POST", "/v1/explain", body)["observation"]
+    assert "scope self" in fate["detail"]
+
+
 def asked(world: World, method: str, path: str, body: Any = None) -> Any:
     data = json.dumps(body).encode() if body is not None else None
     answer = world.daemon.request(method, path, data)

@@ -95,7 +95,7 @@ def timeline(
             origin_above = ""
         wanted = number < options.settings.full_count
         full = wanted and (budget.limit is None or bodies <= budget.limit)
-        moment = options.clock.at(row.created_at_epoch)
+        moment = options.clock.at(row.shown_at)
         origin = options.origin(row.project)
         same = bool(origin) and origin == origin_above
         place = Place(
@@ -166,7 +166,7 @@ def observation_entry(
 
 
 def session_entry(session: Summary, options: RenderOptions) -> Entry:
-    moment = options.clock.at(session.created_at_epoch)
+    moment = options.clock.at(session.shown_at)
     origin = options.origin(session.project)
     raw = session.request or session.completed or session.learned
     words = options.formatter.text(raw, _title_chars(options)) or "(no request)"

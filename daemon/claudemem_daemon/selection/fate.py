@@ -97,7 +97,7 @@ class Judge:
     def _of(self, source: Source, row: Row, shown: Observation) -> tuple[Disposition, str]:
         admitted, want = source.admitted, self.want
         if row.project not in admitted.projects and row.merged not in admitted.merged:
-            why = admitted.left_out.get(row.project, "no key of this repository names it")
+            why = admitted.left_out.get(row.project) or self._why_no_key(row.project)
             return "other_project", f"its project is {row.project!r}: {why}"
         if self.accounts.passed.get((source.ref.path, row.id)) == "other_repository":
             return self._among_all(source, row)
@@ -117,6 +117,12 @@ class Judge:
         if reason == "platform_filtered":
             return reason, f"it was written by {shown.platform_source}"
         return self._among_all(source, row)
+
+    def _why_no_key(self, project: str) -> str:
+        head = self.keys.name.partition("/")[0]
+        if self.settings.scope == "self" and head and project.partition("/")[0] == head:
+            return "scope self leaves out the other worktrees, scope all does not"
+        return "no key of this repository names it"
 
     def _among_all(self, source: Source, row: Row) -> tuple[Disposition, str]:
         """Of a row that passes every filter on single rows."""

@@ -10,6 +10,7 @@ from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import Role
 from claudemem_daemon.settings.model import Source
 from claudemem_daemon.stores.model import StoreReport, StoreVersion
+from claudemem_daemon.stores.rows import iso_ms
 from claudemem_daemon.warning import AnswerWarning
 
 
@@ -43,6 +44,13 @@ class Observation:
     name: str = ""
 
     @property
+    def shown_at(self) -> int | None:
+        """The time that its line tells, in milliseconds: `created_at` where the epoch is unusable."""
+        return (
+            self.created_at_epoch if self.created_at_epoch is not None else iso_ms(self.created_at)
+        )
+
+    @property
     def ref(self) -> str:
         """The id by which a person or a model asks for this row again: `12`; `b7` where it is of
         another store than the first; `c:1290252e` of a database, whose ids are text."""
@@ -68,6 +76,13 @@ class Summary:
     platform_source: str | None
     letter: str = ""
     name: str = ""
+
+    @property
+    def shown_at(self) -> int | None:
+        """As `Observation.shown_at`."""
+        return (
+            self.created_at_epoch if self.created_at_epoch is not None else iso_ms(self.created_at)
+        )
 
     @property
     def ref(self) -> str:
