@@ -128,7 +128,8 @@ def test_the_socket_of_the_unit_is_never_lost(manager: Manager) -> None:
     assert by_hand.wait(20) == 0
 
     # Idle, and one by hand leaves the socket alone.
-    manager.systemctl("stop", "claudemem-daemon.service")
+    assert manager.ours("stop").returncode == 0
+    eventually(lambda: manager.main_pid() == 0, "the service has ended")
     inode = path.stat().st_ino
     second = manager.ours("run")
     assert second.returncode == 1
