@@ -329,6 +329,19 @@ def test_entries_that_codex_was_not_allowed_to_run_are_named(tmp_path: Path) -> 
     assert list(installed(codex, environ, None).untrusted) == events
 
 
+def test_status_names_entries_that_codex_skips(tmp_path: Path) -> None:
+    environ = clean_environ(tmp_path)
+    assert run_to_end(environ, "hooks", "install", "codex").returncode == 0
+    shape = json.loads(run_to_end(environ, "status", "--json").stdout)
+    events = ["SessionStart", "UserPromptSubmit", "SubagentStart"]
+    assert shape["hooks_not_allowed"] == {"codex": events}
+    page = run_to_end(environ, "status").stdout
+    assert "! codex skips our entries for SessionStart, UserPromptSubmit, SubagentStart" in page
+    assert "fix: start codex once" in page
+    run_to_end(environ, "hooks", "uninstall", "codex")
+    assert json.loads(run_to_end(environ, "status", "--json").stdout)["hooks_not_allowed"] == {}
+
+
 HANDMADE = """{
   "permissions": {"allow": ["Bash(ls)", "Read"], "deny": []},
   "n": 1.10,   "e": 1e400,

@@ -22,6 +22,9 @@ from claudemem_daemon.diagnostics.age import age, duration
 from claudemem_daemon.diagnostics.headline import Headline
 from claudemem_daemon.diagnostics.hooklog import HookFailure, read_log
 from claudemem_daemon.errors import ClaudememError
+from claudemem_daemon.hookfiles.codex import ASK
+from claudemem_daemon.hookfiles.files import installed
+from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.repository.resolver import Repositories
 
 if TYPE_CHECKING:
@@ -97,6 +100,11 @@ def _status() -> tuple[dict[str, Any], Headline]:
         "next": head.next or then,
         "client_version": __version__,
         "hook_failures": [asdict(failure) for failure in failures],
+        "hooks_not_allowed": {
+            name: list(waiting)
+            for name, platform in PLATFORMS.items()
+            if (waiting := installed(platform, os.environ, None).untrusted)
+        },
         "here": here,
     }
     return shape, head
@@ -137,6 +145,9 @@ def _page(shape: dict[str, Any], head: Headline) -> Group:
     for cause in causes:
         parts += _finding(f"! {plain(cause['sentence'], 2000)}", "yellow", cause["fix"])
     parts += _lines(_hooks(shape))
+    for name, events in shape["hooks_not_allowed"].items():
+        skipped = f"! {name} skips our entries for {', '.join(events)} until allowed"
+        parts += _finding(skipped, "yellow", ASK)
     problems = [found for found in shape.get("problems", []) if found["sentence"] not in told]
     parts += ["", "problems"] if problems else []
     for found in problems:

@@ -46,18 +46,18 @@ def install(
     """
     known = PLATFORMS[platform]
     path = target(known, environ, project)
-    text = _read(path)
+    text = read_file(path)
     settings = _parse(known, path, text)
     fresh = merge.merged(settings, known, command, path)
     theirs = tuple(merge.their_commands(settings, known))
     if fresh == settings:
         return Change(path, "unchanged", theirs=theirs)
-    _may_change(path)
+    check_writable(path)
     backup = None
     if text is not None and not merge.has_ours(settings, known):
         backup = path + BACKUP
-        _write(backup, text, environ, like=path)
-    _write(path, _dumped(known, path, fresh, text), environ, like=path, backup=backup)
+        write_file(backup, text, environ, like=path)
+    write_file(path, _dumped(known, path, fresh, text), environ, like=path, backup=backup)
     return Change(path, "written", backup, theirs)
 
 
@@ -70,7 +70,7 @@ def uninstall(platform: str, environ: Mapping[str, str], project: str | None = N
     """
     known = PLATFORMS[platform]
     path = target(known, environ, project)
-    text = _read(path)
+    text = read_file(path)
     if text is None:
         return Change(path, "nothing")
     settings = _parse(known, path, text)
@@ -78,22 +78,22 @@ def uninstall(platform: str, environ: Mapping[str, str], project: str | None = N
     theirs = tuple(merge.their_commands(settings, known))
     if fresh == settings:
         return Change(path, "nothing", theirs=theirs)
-    _may_change(path)
-    saved = _read(path + BACKUP)
+    check_writable(path)
+    saved = read_file(path + BACKUP)
     said = comments(text) if known.comments else []
     if (
         saved is not None
         and said == (comments(saved) if known.comments else [])
         and _nothing_else(path, saved, fresh, known)
     ):
-        _write(path, saved, environ, like=path)
+        write_file(path, saved, environ, like=path)
     elif _was_made_by_us(path, known, fresh) and saved is None and not said:
         try:
             os.unlink(path)
         except OSError:  # a mount point
-            _write(path, _dump(fresh, text), environ, like=path)
+            write_file(path, _dump(fresh, text), environ, like=path)
     else:
-        _write(path, _dumped(known, path, fresh, text), environ, like=path)
+        write_file(path, _dumped(known, path, fresh, text), environ, like=path)
     with suppress(FileNotFoundError):
         os.unlink(path + BACKUP)
     folders.unmake(os.path.dirname(os.path.realpath(path)), environ)
@@ -114,7 +114,7 @@ def installed(platform: Platform, environ: Mapping[str, str], project: str | Non
     """What is in the file, for `doctor`; nothing where it cannot be read."""
     path = target(platform, environ, project)
     try:
-        settings = _parse(platform, path, _read(path))
+        settings = _parse(platform, path, read_file(path))
     except SettingsError:
         return Installed()
     return Installed(
@@ -139,7 +139,7 @@ def _was_made_by_us(path: str, known: Platform, fresh: dict[str, Any]) -> bool:
     return fresh in ({}, dict(known.extra)) and not os.path.islink(path)
 
 
-def _may_change(path: str) -> None:
+def check_writable(path: str) -> None:
     """A file whose owner may not write it was made so by somebody who means it, or by a program
     that makes it anew; the folder would let us replace it all the same.
 
@@ -173,7 +173,7 @@ def _no_dangling_link(path: str) -> None:
         )
 
 
-def _read(path: str) -> str | None:
+def read_file(path: str) -> str | None:
     try:
         _no_dangling_link(path)
         if os.path.exists(path) and not os.path.isfile(path):
@@ -269,7 +269,7 @@ def _dump(value: dict[str, Any], before: str | None) -> str:
     return mark + made
 
 
-def _write(
+def write_file(
     path: str, text: str, environ: Mapping[str, str], *, like: str, backup: str | None = None
 ) -> None:
     """Replace the file whole, or leave it as it was, and without `backup`: a link's target, with
