@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PLATFORMS = ("claude-code", "codex", "cursor", "gemini-cli", "copilot-cli", "raw")
+PLATFORMS = ("claude-code", "codex", "cursor", "gemini-cli", "copilot-cli", "opencode", "raw")
 
 MAX_LOG = 64 << 10
 """Bytes of `hook.log`."""

@@ -6,11 +6,17 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 
 class Messages:
     """Anthropic's Messages API, as far as one turn of a client needs it."""
+
+    path = "/v1/messages"
+
+    @staticmethod
+    def stream(body: dict[str, Any]) -> bytes:
+        return _stream(body)
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -23,9 +29,9 @@ class Messages:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
                 if "count_tokens" in self.path:
                     self.reply(b'{"input_tokens": 10}', "application/json")
-                elif "/v1/messages" in self.path:
+                elif outer.path in self.path:
                     outer.asked.append(body)
-                    self.reply(_stream(body), "text/event-stream")
+                    self.reply(outer.stream(body), "text/event-stream")
                 else:
                     self.reply(b"{}", "application/json")
 
@@ -49,7 +55,7 @@ class Messages:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def __enter__(self) -> Messages:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -62,6 +68,22 @@ class Messages:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class Chat(Messages):
+    """OpenAI's chat completions."""
+
+    path = "/chat/completions"
+
+    @staticmethod
+    def stream(body: dict[str, Any]) -> bytes:
+        head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        said = {"index": 0, "delta": {"role": "assistant", "content": "ok"}, "finish_reason": None}
+        end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+        chunks = [{**head, "choices": [said]}, {**head, "choices": [end], "usage": usage}]
+        lines = [json.dumps(chunk) for chunk in chunks] + ["[DONE]"]
+        return "".join(f"data: {line}\n\n" for line in lines).encode()
 
 
 def _stream(body: dict[str, Any]) -> bytes:

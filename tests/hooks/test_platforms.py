@@ -86,6 +86,8 @@ def call(world: World, **fields: Any) -> dict[str, Any]:
             "additional_context",
         ),
         ("cursor", {"hook_event_name": "beforeSubmitPrompt", "prompt": "p"}, "additional_context"),
+        ("opencode", {"hook_event_name": "SessionStart", "source": "resume"}, HOOK_EVENT),
+        ("opencode", {"hook_event_name": "UserPromptSubmit", "turn_id": "msg_1"}, HOOK_EVENT),
         ("raw", {"sessionId": "s"}, HOOK_EVENT),
     ],
 )
@@ -98,7 +100,7 @@ def test_context_comes_in_the_shape_the_assistant_takes(
     shape = json.loads(hook(world, platform, asked))
     text = shape[path]
     if path == HOOK_EVENT:
-        shown = fields.get("hook_event_name") == "SessionStart"
+        shown = fields.get("hook_event_name") == "SessionStart" and platform != "opencode"
         assert set(shape) == {HOOK_EVENT} | ({"systemMessage"} if shown else set())
         assert set(text) == {"hookEventName", "additionalContext"}
         assert text["hookEventName"] == fields.get("hook_event_name", "SessionStart")

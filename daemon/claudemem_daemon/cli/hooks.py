@@ -17,6 +17,14 @@ from claudemem_daemon.hookfiles.commands import curl_line, lasting_launcher, lau
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import Change, install, uninstall
 from claudemem_daemon.hookfiles.merge import merged
+from claudemem_daemon.hookfiles.opencode import (
+    EVENTS,
+    NAME,
+    install_plugin,
+    plugin_path,
+    plugin_text,
+    uninstall_plugin,
+)
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, ignored, target
 from claudemem_daemon.local import PLATFORMS as HOOK_PLATFORMS
 from claudemem_daemon.repository.resolver import Repositories
@@ -28,7 +36,7 @@ from claudemem_daemon.settings.sources import read_values
 def hook_command(platform: str) -> int:
     """Answer one hook: its JSON on standard input, the assistant's JSON (or nothing) on output.
 
-    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or raw.
+    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, opencode or raw.
 
     Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log in the state
     folder; `status` and `doctor` read it.
@@ -49,21 +57,27 @@ def hooks_command() -> None:
 def install_command(platform: str, curl: bool, user: bool, project: bool) -> None:
     """Put our entries into PLATFORM's settings. Every other hook and key stays as it is.
 
-    PLATFORM is claude-code, codex, cursor, gemini-cli or copilot-cli. Again: our entries are
-    brought up to date.
+    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode (a plugin). Again:
+    our entries are brought up to date.
     """
     _has_a_file(platform)
     where = _checkout(user, project)
-    change = install(platform, os.environ, _line(platform, curl, lasting_launcher), where)
+    line = _line(platform, curl, lasting_launcher)
+    change = (
+        install_plugin(os.environ, line, where)
+        if platform == NAME
+        else install(platform, os.environ, line, where)
+    )
     if change.what == "unchanged":
         click.echo(f"{path_text(change.path)}: our entries are there already")
     else:
-        events = ", ".join(event for event, _ in PLATFORMS[platform].events)
-        click.echo(f"{path_text(change.path)}: entries for {events}")
+        known = PLATFORMS.get(platform)
+        events = EVENTS if known is None else [event for event, _ in known.events]
+        click.echo(f"{path_text(change.path)}: entries for {', '.join(events)}")
         if change.backup is not None:
             click.echo(f"  as it was: {path_text(change.backup)}")
-        if PLATFORMS[platform].note:
-            click.echo(f"  {PLATFORMS[platform].note}")
+        if known is not None and known.note:
+            click.echo(f"  {known.note}")
     _name_theirs(change)
     _name_ignored(platform, project)
     twice = double_injection(os.environ, _claude_mem_settings())
@@ -78,10 +92,15 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
 def uninstall_command(platform: str, user: bool, project: bool) -> None:
     """Take our entries out of PLATFORM's settings, and nothing else.
 
-    PLATFORM is claude-code, codex, cursor, gemini-cli or copilot-cli.
+    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode.
     """
     _has_a_file(platform)
-    change = uninstall(platform, os.environ, _checkout(user, project))
+    where = _checkout(user, project)
+    change = (
+        uninstall_plugin(os.environ, where)
+        if platform == NAME
+        else uninstall(platform, os.environ, where)
+    )
     said = "no entry of ours there" if change.what == "nothing" else "our entries are out"
     click.echo(f"{path_text(change.path)}: {said}")
     _name_theirs(change)
@@ -94,10 +113,14 @@ def uninstall_command(platform: str, user: bool, project: bool) -> None:
 def print_command(platform: str, curl: bool) -> None:
     """Show what `install` writes for PLATFORM.
 
-    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, or raw for a program of your
-    own, which has no settings file: for it, and with --curl, the command line alone is shown.
+    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, opencode, or raw for a program
+    of your own, which has no settings file: for it, and with --curl, the command line alone is shown.
     """
     line = _line(platform, curl, launcher)
+    if platform == NAME:
+        click.echo(f"# {path_text(plugin_path(os.environ, None))}", err=True)
+        click.echo(plugin_text(line), nl=False)
+        return
     if curl or platform not in PLATFORMS:
         click.echo(line)
         return
@@ -108,7 +131,7 @@ def print_command(platform: str, curl: bool) -> None:
 
 
 def _has_a_file(platform: str) -> None:
-    if platform not in PLATFORMS:
+    if platform not in PLATFORMS and platform != NAME:
         raise InvalidRequest(
             f"{platform} is for programs of your own, whose settings file we do not know: put the"
             f" line of `claudemem-daemon hooks print {platform}` there by hand"
@@ -122,7 +145,8 @@ def _name_theirs(change: Change) -> None:
 
 
 def _name_ignored(platform: str, project: bool) -> None:
-    word = None if project else ignored(PLATFORMS[platform], os.environ)
+    known = PLATFORMS.get(platform)
+    word = None if project or known is None else ignored(known, os.environ)
     if word is not None:
         click.echo(f"! {plain(word, 300)}")
 

@@ -27,6 +27,7 @@ from claudemem_daemon.hookfiles.codex import ASK
 from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import installed
+from claudemem_daemon.hookfiles.opencode import NAME, plugin_command
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.local import caller_environment, home_dir, private_dir, state_dir
 from claudemem_daemon.pipeline import Pipeline
@@ -222,6 +223,10 @@ def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
             continue
         found = True
         yield _entries(name, commands, len(known.events), there.untrusted)
+    plugin = plugin_command(environ)
+    if plugin is not None:
+        found = True
+        yield _entries(NAME, [plugin], 1, ())
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
         yield Check("hooks", "warning", "no assistant has our entries", fix)

@@ -25,6 +25,7 @@ CAPS: Final[dict[str, Cap]] = {
     # The most that was seen to arrive.
     "copilot-cli": Cap(60_000, "bytes"),
     "vscode": Cap(10_000),
+    "opencode": Cap(None),
     "raw": Cap(None),
 }
 

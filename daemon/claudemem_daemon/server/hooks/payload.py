@@ -42,6 +42,7 @@ TAKES: Final[Mapping[str, frozenset[str]]] = {
          "SubagentStart", "UserPromptSubmit", "PreCompact"}
     ),
     "vscode": frozenset({"SessionStart"}),
+    "opencode": frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"}),
     "raw": frozenset(KINDS),
 }  # fmt: skip
 """The events of an assistant that mean something to us; at all others it gets nothing."""

@@ -23,7 +23,7 @@ ONE_START: Final = 5.0
 FORK_PROMPT: Final = 600.0
 """Seconds after a resume in which the next prompt may carry the id of a fork."""
 
-_REPLAYING: Final = frozenset({"claude-code", "codex"})
+_REPLAYING: Final = frozenset({"claude-code", "codex", "opencode"})
 """Assistants that show the model again, on resume and fork, what the session was told before."""
 
 
