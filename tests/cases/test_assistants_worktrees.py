@@ -85,6 +85,24 @@ def test_scope_self_in_a_claude_code_worktree_is_its_rows_alone(world: World, sh
     assert keys == ["shop/brave-otter", "store/brave-otter", "brave-otter"]
 
 
+def test_labels_tell_a_worktree_from_its_repository(world: World, shop: Path) -> None:
+    tree = shop / ".claude" / "worktrees" / "brave-otter"
+    world.git("worktree", "add", "-q", tree, "-b", "worktree-brave-otter", cwd=shop)
+    first = codex(world, shop, "ab12")
+    world.row("shop", title="main row")
+    world.row("shop/shop", title="codex row")
+    world.row("shop/brave-otter", title="claude row")
+    text = world.context(shop)
+    assert "[worktree shop] codex row" in text
+    assert "[brave-otter] claude row" in text
+    assert "] main row" not in text
+    text = world.context(first)
+    assert "[shop] main row" in text
+    assert "[brave-otter] claude row" in text
+    assert "] codex row" not in text
+    assert "[worktree shop] codex row" in world.context(tree)
+
+
 def test_worktrees_of_one_leaf_are_told_by_the_folder_around_them(world: World, shop: Path) -> None:
     for parent in ("one", "two"):
         world.git("worktree", "add", "-q", "--detach", world.root / parent / "dev", cwd=shop)

@@ -28,6 +28,9 @@ class OriginLabels:
             return ""
         head, _, leaf = project.partition("/")
         name = leaf if leaf and head == self.repository else project
+        if leaf == head == self.repository:
+            # As Codex names the folders of its worktrees: the leaf alone would be the repository.
+            name = f"worktree {leaf}"
         if project in self.elsewhere:
             return f"{name}, elsewhere"
         return f"{name}, removed" if project in self.removed else name
