@@ -24,7 +24,9 @@ def paste(shape: Mapping[str, Any], key: str, value: object) -> str:
     detail = str(source["detail"] or "")
     name = detail.partition(" in ")[0] if " in " in detail else key
     if source["origin"] == "request":
-        return f"leave the option away, or give it another value than {source['value']!r}"
+        given = source["value"]
+        text = ",".join(given) if isinstance(given, list | tuple) else given
+        return f"leave the option away, or give it another value than {text}"
     if source["origin"] in ("caller", "daemon"):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         name = detail if detail.startswith("CLAUDE_MEM_") else name
