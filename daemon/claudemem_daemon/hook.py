@@ -76,7 +76,8 @@ Usage: claudemem-daemon hook PLATFORM
   Answer one hook: its JSON on standard input, the assistant's JSON (or nothing)
   on standard output.
 
-  PLATFORM is one of {platforms}.
+  PLATFORM is one of
+  {platforms}.
 
   Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log
   in the state folder; `status` and `doctor` read it. To have an assistant call

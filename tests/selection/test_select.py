@@ -21,6 +21,7 @@ from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores import connection
 from claudemem_daemon.stores.connection import Guard
+from claudemem_daemon.stores.failures import slow
 from claudemem_daemon.stores.reader import SqliteReader
 from claudemem_daemon.stores.sqlite_store import MAX_IDLE
 from tests.selection.asking import ask, exact, ids, make_keys, open_pool, prefix
@@ -460,7 +461,12 @@ def test_rows_too_large_for_the_time_are_cut_off_between_two_of_them(
     """Of SQLite's steps a huge row takes few: the guard alone would not stop."""
     add_observations(store, [{"narrative": "x" * 100_000} for _ in range(20)])
     looks = iter([False] * 7)
-    monkeypatch.setattr(SqliteReader, "_late", lambda _: next(looks, True))
+
+    def check_time(_: SqliteReader) -> None:
+        if next(looks, True):
+            raise slow(store)
+
+    monkeypatch.setattr(SqliteReader, "_check_time", check_time)
     with open_pool() as pool:
         answer = ask(store, pool=pool, limit=20)
         assert len(answer.observations) == 8
