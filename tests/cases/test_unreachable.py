@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from claudemem_daemon.dependencies import file_state
 from tests.cases.world import World
-from tests.support.daemon import run_to_end
+from tests.support.daemon import eventually, run_to_end
 
 
 def told(world: World, cwd: str | Path) -> tuple[list[str], list[str]]:
@@ -125,6 +126,8 @@ def test_a_jj_workspace_is_of_the_folder_around_its_repository(world: World) -> 
     assert told(world, main) == (["app", "app/ws"], [])
     (main / "src").mkdir()
     assert told(world, main / "src") == (["app", "app/ws"], [])
+    eventually(lambda: not file_state(str(ws / ".jj" / "repo")).racy, "the file has settled")
+    assert told(world, ws) == (["app", "app/ws", "ws"], [])
     (ws / ".jj" / "repo").write_text("/nowhere/.jj/repo")
     assert told(world, ws) == (["ws"], [])
 

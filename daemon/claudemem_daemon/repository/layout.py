@@ -90,8 +90,11 @@ def _without_marker(folder: str) -> Found | None:
     if gitfiles.is_git_dir(folder):
         return _inside_git_dir(folder)
     jj = file_state(os.path.join(folder, ".jj"))
-    found = _jj_workspace(folder, jj.path) if jj.state is not None else None
-    return replace(found, dependencies=(jj,)) if found is not None else None
+    if jj.state is None:
+        return None
+    repo = file_state(os.path.join(jj.path, "repo"))
+    found = _jj_workspace(folder, jj.path)
+    return replace(found, dependencies=(jj, repo)) if found is not None else None
 
 
 def checkout_at(folder: str) -> Found | None:
