@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from claudemem_daemon.errors import SettingsError
@@ -762,6 +762,7 @@ def test_an_assistant_without_comments_keeps_its_file_as_it_is(tmp_path: Path) -
 
 
 @given(nested, others, st.integers(0, 2**32), st.sampled_from([None, 2, "\t"]))
+@example({"SessionStart": [], "Stop": []}, {}, 350, None)
 def test_no_comment_is_lost_wherever_it_stands(
     hooks: dict[str, Any], other: dict[str, Any], seed: int, indent: int | str | None
 ) -> None:

@@ -191,7 +191,9 @@ def _lines(left: list[str], line: str, rest: str) -> str:
     if not left:
         return rest
     space = rest[: len(rest) - len(rest.lstrip(_SPACE))]
-    return "".join(line + one for one in left) + ("" if "\n" in space else line) + rest
+    # Spaces behind a comment that ends with the line would be its own.
+    behind = rest.lstrip(" \t") if "\n" in space else line + rest
+    return "".join(line + one for one in left) + behind
 
 
 def _paired(node: _Node, wanted: list[Any]) -> tuple[list[tuple[_Part, Any]], list[Any]]:
