@@ -27,6 +27,17 @@ def bounded(column: str, most: int | None = None) -> str:
     return f"CASE WHEN octet_length({column}) <= {most} THEN {column} END"
 
 
+def too_large(names: Sequence[str], sizes: Sequence[int | None]) -> tuple[tuple[str, int], ...]:
+    """(name, bytes) of the cells over their bounds."""
+    cells = zip(names, sizes, strict=True)
+    return tuple((name, size) for name, size in cells if size and size > most_bytes(name))
+
+
+def cut(beginning: str, size: int) -> str:
+    """What stands for a text of `size` bytes."""
+    return f"{beginning} [... cut, {size:,} bytes in all]"
+
+
 def large(columns: Sequence[str]) -> str:
     """The bytes of each cell as a JSON array where any is over its bound, else NULL."""
     any_large = " OR ".join(f"octet_length({column}) > {most_bytes(column)}" for column in columns)

@@ -16,7 +16,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import counting, files, sql
 from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import words as word_sql
-from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, most_bytes
+from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.failures import log_fault, slow, translate, unexpected
@@ -237,18 +237,14 @@ class SqliteReader:
         row = _row(cells, epoch)
         names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
         sizes = json.loads(text(cells[SIZES]))
-        large = tuple(
-            (name, size)
-            for name, size in zip(names, sizes, strict=True)
-            if (size or 0) > most_bytes(name)
-        )
-        cut = {
-            name: f"{self._beginning(table, name, row.id)} [... cut, {size:,} bytes in all]"
+        large = too_large(names, sizes)
+        texts = {
+            name: cut(self._beginning(table, name, row.id), size)
             for name, size in large
             if name not in LISTS
         }
         whole = zip(names, row.cells, strict=True)
-        return replace(row, cells=tuple(cut.get(name, cell) for name, cell in whole), large=large)
+        return replace(row, cells=tuple(texts.get(name, cell) for name, cell in whole), large=large)
 
     def _beginning(self, table: Table, column: str, number: int) -> str:
         """The first `MAX_TEXT` bytes of a cell; of the rest no page is read."""

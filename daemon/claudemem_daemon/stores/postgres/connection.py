@@ -15,18 +15,23 @@ from claudemem_daemon.errors import StoreError
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
+Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 CONNECT_SECONDS: Final = 10
 """For one attempt, which runs in the background; no request waits so long."""
 SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
+STATE: Final = (
+    f"{SNAPSHOT}, (extract(epoch FROM now()) * 1000000)::bigint,"
+    " pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot())"
+)
+LATE_MICROSECONDS: Final = 2_000_000
+"""A row is dated when its transaction began. So long may one have run before it was committed."""
 BEGIN: Final = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off;"
     " SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off"
 )
 """The planner has no statistics of our filters, and would read and sort all rows of a project for
 the newest few. With these it goes down the index where there is one."""
-EXTENSION_SECONDS: Final = 0.05
-"""For less it is not worth a round trip."""
 GRACE_SECONDS: Final = 0.25
 """How much longer than the server's own `statement_timeout` we wait for its answer."""
 
@@ -59,6 +64,8 @@ class Session:
         """Connect. Raises `StoreError`."""
         self.path = path
         """The URL without secrets, for messages."""
+        self._allowed = 0.0
+        """Seconds that the server lets a statement take, in the transaction that runs."""
         try:
             self._server = Server.connect(
                 url,
@@ -77,42 +84,43 @@ class Session:
     def usable(self) -> bool:
         return not self._server.closed
 
-    def begin(self, deadline: Deadline) -> str:
-        """Start a transaction that sees one state; what tells that state from every other.
+    def begin(self, deadline: Deadline) -> tuple[str, int]:
+        """Start a transaction that sees one state: what tells that state from every other, and up
+        to which microsecond it has every row. Rows dated later may be of a transaction that began
+        earlier: while one runs, those of the last seconds are not sure.
 
         Raises `StoreError`, as every method does.
         """
         self._server.deadline = deadline
         # One message, one round trip. All LOCAL: behind a pooler the next session is another's.
-        timeout = f"SET LOCAL statement_timeout = {_milliseconds(deadline)}"
-        cursor = self._run(f"{BEGIN}; {timeout}; {SNAPSHOT}")
+        cursor = self._run(f"{BEGIN}; {self._set_timeout(deadline.remaining())}; {STATE}")
         while cursor.nextset():
             pass
-        return str((cursor.fetchone() or ("",))[0])
+        snapshot, now, running = cursor.fetchone() or ("", 0, True)
+        return str(snapshot), int(now) - (LATE_MICROSECONDS if running else 0)
 
     def snapshot(self, deadline: Deadline) -> str:
         """The state that a transaction would see if it began now; one round trip."""
         self._server.deadline = deadline
-        return str(self.rows(SNAPSHOT)[0][0])
+        return str(self._run(SNAPSHOT).fetchall()[0][0])
 
     def extend(self, deadline: Deadline) -> None:
         """Give statements until a later deadline; the server cancels those that take longer. An
         earlier one is the caller's to keep: a server that is busy is not away."""
         known = self._server.deadline
-        if known is not None and deadline.at <= known.at + EXTENSION_SECONDS:
-            return
-        self._server.deadline = deadline
-        self._run(f"SET LOCAL statement_timeout = {_milliseconds(deadline)}")
+        if known is None or deadline.at > known.at:
+            self._server.deadline = deadline
 
     def interrupt(self) -> None:
         self._server.deadline = Deadline.after(0)
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
         """All rows of a statement, prepared by the server when it comes often."""
-        try:
-            return self._server.execute(statement, _adapted(parameters)).fetchall()
-        except (psycopg.Error, OSError) as error:
-            raise self._broken(error) from None
+        left = self._server.deadline.remaining() if self._server.deadline is not None else 0
+        # What it would allow anyhow is not worth a round trip.
+        if not left / 2 <= self._allowed <= left + GRACE_SECONDS / 2:
+            self._run(self._set_timeout(left))
+        return self._run(statement, parameters).fetchall()
 
     def end(self) -> None:
         """End the transaction; a session that cannot is closed."""
@@ -127,9 +135,15 @@ class Session:
         # `close` says good-bye to the server, and does not wait for its answer.
         self._server.close()
 
-    def _run(self, statement: str) -> psycopg.Cursor[tuple[Any, ...]]:
+    def _set_timeout(self, seconds: float) -> str:
+        self._allowed = max(0.001, seconds)
+        return f"SET LOCAL statement_timeout = {int(self._allowed * 1000)}"
+
+    def _run(self, statement: str, parameters: Sequence[object] = ()) -> Cursor:
+        # Without parameters a `%` in the text is no placeholder; a list is an array to the server.
+        given = [list(one) if isinstance(one, tuple) else one for one in parameters] or None
         try:
-            return self._server.execute(statement)
+            return self._server.execute(statement, given)
         except (psycopg.Error, OSError) as error:
             raise self._broken(error) from None
 
@@ -138,15 +152,6 @@ class Session:
             # What the server still sends belongs to no question that we will ask.
             self.close()
         return translate(error, self.path)
-
-
-def _milliseconds(deadline: Deadline) -> int:
-    return max(1, int(deadline.remaining() * 1000))
-
-
-def _adapted(parameters: Sequence[object]) -> list[object] | None:
-    """Without parameters a `%` in the text is no placeholder; a list is an array to the server."""
-    return [list(one) if isinstance(one, tuple) else one for one in parameters] or None
 
 
 def translate(error: Exception, place: str) -> StoreError:

@@ -45,6 +45,8 @@ class DatabaseStore:
         self._failures = 0
         self._retry_at = 0.0
         self._answers: Answers | None = None
+        self._outdated = 0
+        """The number of a state that the database left."""
         self._answers_at = 0.0
         self._index: tuple[bool, float] | None = None
         self._read_ms: float | None = None
@@ -62,7 +64,7 @@ class DatabaseStore:
             return
         try:
             try:
-                answers = self._state(session.begin(deadline))
+                answers = self._state(*session.begin(deadline))
                 indexed = self._has_index(session)
             except StoreError as error:
                 if error.reason != "away":
@@ -126,7 +128,9 @@ class DatabaseStore:
         until an attempt to reach it has ended."""
         with self._lock:
             away, answers = self._away is not None, self._answers
-            if number != (self._away_number if away else answers.number if answers else 0):
+            if number == self._outdated or number != (
+                self._away_number if away else answers.number if answers else 0
+            ):
                 return False
         if away:
             self._attempt_if_due()
@@ -137,7 +141,10 @@ class DatabaseStore:
         except StoreError:
             return False
         try:
-            return answers is not None and session.snapshot(deadline) == answers.snapshot
+            if answers is not None and session.snapshot(deadline) == answers.snapshot:
+                return True
+            self._outdated = number
+            return False
         except StoreError as error:
             self.failed(error)
             return False
@@ -218,11 +225,11 @@ class DatabaseStore:
             self._away_number = next(self._numbers)
         self._away = error
 
-    def _state(self, snapshot: str) -> Answers:
+    def _state(self, snapshot: str, complete: int) -> Answers:
         with self._lock:
             self._answers_at = time.time()
             if self._answers is None or self._answers.snapshot != snapshot:
-                self._answers = Answers(snapshot, next(self._numbers))
+                self._answers = Answers(snapshot, next(self._numbers), complete)
             return self._answers
 
     def _has_index(self, session: Session) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import ExplainedQuery
 from claudemem_daemon.stores.model import Schema, StoreVersion
@@ -30,7 +31,12 @@ from claudemem_daemon.stores.sql import Column, Table, Wanted
 
 T = TypeVar("T")
 
-MAX_ANSWERS: Final = 256
+MAX_WEIGHT: Final = 16 * 1024 * 1024
+"""Bytes, about, of all answers of one state; one that takes a quarter is not remembered."""
+BASE_WEIGHT: Final = 4096
+CELL_WEIGHT: Final = 50
+WIDE_ROWS: Final = 50
+"""Whole rows read at once."""
 MAX_IDS: Final = 20_000
 MIN_PAGE: Final = 20
 MAX_PAGE: Final = 1_000
@@ -51,29 +57,41 @@ class Answers:
     """What one state of a database said, by what was asked: asked for again, it is not read again,
     and while the server is away it stands in. Safe from several threads.
 
+    complete: up to which microsecond every row was there.
     ids: the text ids of the rows that were seen, by their numbers.
     """
 
     snapshot: str
     number: int
+    complete: int
     ids: dict[int, str] = field(default_factory=dict)
-    _known: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)
+    _known: OrderedDict[tuple[object, ...], tuple[Any, int]] = field(default_factory=OrderedDict)
+    """With the weight of each."""
+    _weight: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
-    def get(self, asked: tuple[object, ...], read: Callable[[], T]) -> T:
+    def get(
+        self,
+        asked: tuple[object, ...],
+        read: Callable[[], T],
+        weigh: Callable[[T], int] = lambda _: 0,
+    ) -> T:
         with self._lock:
             if asked in self._known:
                 self._known.move_to_end(asked)
-                known: T = self._known[asked]
+                known: T = self._known[asked][0]
                 return known
         value = read()
-        with self._lock:
-            self._known[asked] = value
-            while len(self._known) > MAX_ANSWERS:
-                self._known.popitem(last=False)
+        weight = BASE_WEIGHT + weigh(value)
+        if weight <= MAX_WEIGHT // 4:
+            with self._lock:
+                self._weight += weight - self._known.pop(asked, (None, 0))[1]
+                self._known[asked] = value, weight
+                while self._weight > MAX_WEIGHT:
+                    self._weight -= self._known.popitem(last=False)[1][1]
         return value
 
     def number_of(self, identity: str, microseconds: int) -> int:
@@ -126,26 +144,27 @@ class DatabaseReader:
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        if self._indexed:
-            every = [row[0] for start in prefixes for row in self._known(sql.names_below(start))]
-        else:
-            every = list(self.projects())
-        found = dict.fromkeys(sorted({n for n in every if n.startswith(tuple(prefixes))}))
-        found |= dict.fromkeys(names)
-        if table != "observations":
-            # To look whether a project has a summary costs as much as to look for the newest ones.
-            return tuple(found), ()
-        return tuple(str(row[0]) for row in self._known(sql.with_rows(table, tuple(found)))), ()
+        starts = tuple(prefixes)
+        if not self._indexed:
+            names = [*names, *(name for name in self.projects() if name.startswith(starts))]
+            prefixes = ()
+        found = self._known(sql.present(names, prefixes))
+        wanted = frozenset(names)
+        # To look whether a project has a summary costs as much as to look for the newest ones.
+        return tuple(
+            sorted(
+                name
+                for name, observed in found
+                if (name in wanted or name.startswith(starts))
+                and (observed or table == "session_summaries")
+            )
+        ), ()
 
     def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         return self.projects()
 
     def highest_id(self) -> int:
-        """A row dated later may be of a transaction that began earlier: while one runs, the last
-        seconds wait for the next question."""
-        ((microseconds, running),) = self._known(sql.NOW)
-        late = sql.LATE_MICROSECONDS if running else 0
-        return sql.row_number("", int(microseconds) - late)
+        return sql.row_number("", self._answers.complete)
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
         # Some more than are wanted: those of the last millisecond wait for the row after them.
@@ -182,10 +201,10 @@ class DatabaseReader:
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         ids = self._ids([row.id for row in chosen])
-        for start in range(0, len(ids), 500):
-            query = sql.whole(table, ids[start : start + 500])
-            for cells in self._known(query):
-                yield self._row(cells, OBSERVATION_CELLS if table == "observations" else ())
+        names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
+        for start in range(0, len(ids), WIDE_ROWS):
+            for cells in self._known(sql.whole(table, ids[start : start + WIDE_ROWS])):
+                yield self._row(cells, names)
 
     def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
         return {row.id: row for row in self.rows(table, chosen)}
@@ -289,11 +308,16 @@ class DatabaseReader:
         number = self._answers.number_of(identity, microseconds)
         return candidate(number, microseconds // 1000, project)
 
-    def _row(self, cells: tuple[Any, ...], names: Sequence[str]) -> Row:
-        identity, microseconds, project, session, platform, *rest = cells
-        lists = [n for n, name in enumerate(names) if name in sql.LISTS]
-        for number in lists:
-            rest[number] = _as_written(rest[number])
+    def _row(self, read: tuple[Any, ...], names: Sequence[str]) -> Row:
+        identity, microseconds, project, session, platform, sizes, *cells = read
+        large = too_large(names, sizes) if sizes is not None else ()
+        for number, name in enumerate(names):
+            if name in LISTS:
+                cells[number] = _as_written(cells[number])
+        for name, size in large:
+            if name not in LISTS:
+                beginning = cells[names.index(name)].encode()[:MAX_TEXT].decode("utf-8", "ignore")
+                cells[names.index(name)] = cut(beginning, size)
         return Row(
             id=self._answers.number_of(str(identity), int(microseconds)),
             project=text(project),
@@ -302,8 +326,9 @@ class DatabaseReader:
             session=text(session),
             platform=text(platform) if platform is not None else None,
             origin=None,
-            cells=tuple(rest),
+            cells=tuple(cells),
             name=text(identity),
+            large=large,
         )
 
     def _ids(self, numbers: Collection[int]) -> tuple[str, ...]:
@@ -312,12 +337,19 @@ class DatabaseReader:
 
     def _known(self, query: sql.Query) -> list[tuple[Any, ...]]:
         """What the query says of this state, now or when it was asked before."""
-        return self._answers.get(("rows", query), lambda: self._rows(query))
+        return self._answers.get(("rows", query), lambda: self._rows(query), _weight)
 
     def _rows(self, query: sql.Query) -> list[tuple[Any, ...]]:
         if self._session is None:
             raise self.trouble or StoreError("closed", path=self.version.path, reason="away")
         return self._session.rows(query.text, query.parameters)
+
+
+def _weight(rows: list[tuple[Any, ...]]) -> int:
+    """Bytes, about."""
+    return sum(
+        CELL_WEIGHT + (len(cell) if isinstance(cell, str) else 0) for row in rows for cell in row
+    )
 
 
 def _as_written(value: str | None) -> str | None:

@@ -13,6 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
+from claudemem_daemon.stores.bounds import (
+    LISTS,
+    MAX_LIST,
+    MAX_NAME,
+    MAX_TEXT,
+    bounded,
+    most_bytes,
+)
 from claudemem_daemon.stores.counting import MAX_VALUES
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
 from claudemem_daemon.stores.sql import Table, Wanted
@@ -26,15 +34,13 @@ PROJECT: Final = "metadata->>'project'"
 MICROSECONDS: Final = "(extract(epoch FROM o.created_at) * 1000000)::bigint"
 FROM_MICROSECONDS: Final = "timestamptz 'epoch' + %s * interval '1 microsecond'"
 CONCEPTS: Final = (
-    "jsonb_array_elements_text(CASE jsonb_typeof(o.metadata->'concepts')"
-    " WHEN 'array' THEN o.metadata->'concepts' ELSE '[]' END)"
+    "jsonb_array_elements_text(CASE WHEN jsonb_typeof(o.metadata->'concepts') = 'array'"
+    f" AND pg_column_size(o.metadata->'concepts') <= {MAX_LIST}"
+    " THEN o.metadata->'concepts' ELSE '[]' END)"
 )
 _SESSION: Final = "FROM server_sessions AS s WHERE s.id = o.server_session_id)"
-PLATFORM: Final = f"(SELECT platform_source {_SESSION}"
-CONTENT_SESSION: Final = f"(SELECT content_session_id {_SESSION}"
-LISTS: Final = ("facts", "concepts", "files_read", "files_modified")
-LATE_MICROSECONDS: Final = 2_000_000
-"""A row is dated when its transaction began. So long may one have run before it was committed."""
+PLATFORM: Final = f"(SELECT {bounded('s.platform_source', MAX_NAME)} {_SESSION}"
+CONTENT_SESSION: Final = f"(SELECT {bounded('s.content_session_id', MAX_NAME)} {_SESSION}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +51,16 @@ class Query:
     parameters: tuple[Parameter, ...] = ()
 
 
-COLUMNS: Final = Query(
-    "SELECT attname FROM pg_attribute"
-    " WHERE attrelid = to_regclass('observations') AND attnum > 0 AND NOT attisdropped"
-)
 INDEXED: Final = Query(
     "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indrelid = to_regclass('observations')"
     " AND indisvalid AND indpred IS NULL"
     " AND pg_get_indexdef(indexrelid, 1, true) LIKE '%metadata ->> ''project''%'),"
     " (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass('observations'))"
 )
-NOW: Final = Query(
-    "SELECT (extract(epoch FROM now()) * 1000000)::bigint,"
-    " pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot())"
+NAMES: Final = Query(
+    f"SELECT DISTINCT {PROJECT} FROM observations"
+    f" WHERE octet_length({PROJECT}) <= {MAX_NAME} AND {PROJECT} IS NOT NULL"
 )
-"""The server's clock, and whether a transaction that may write was running."""
-NAMES: Final = Query(f"SELECT DISTINCT {PROJECT} FROM observations WHERE {PROJECT} IS NOT NULL")
 NAMES_BY_INDEX: Final = Query(
     "WITH RECURSIVE names AS ("
     f"(SELECT {PROJECT} AS name FROM observations WHERE {PROJECT} IS NOT NULL"
@@ -72,19 +72,23 @@ NAMES_BY_INDEX: Final = Query(
 """One index step a name."""
 
 
-def names_below(prefix: str) -> Query:
-    """The projects that begin with `prefix`, and perhaps others: what lies between in the order of
-    letters that the database has. One index step a name."""
+def present(names: Sequence[str], prefixes: Sequence[str]) -> Query:
+    """`names` and the projects that begin with a prefix, and perhaps others, each with whether it
+    has an observation. Of the index one step a name."""
     # The last letter in the order of bytes, and the one in the order of ICU.
-    end = "greatest(%s || chr(1114111), %s || chr(65535))"
-    between = f"{PROJECT} < {end} ORDER BY {PROJECT} LIMIT 1"
+    end = "greatest(prefix || chr(1114111), prefix || chr(65535))"
+    step = (
+        f"SELECT prefix, (SELECT {PROJECT} FROM observations WHERE {PROJECT} {{}}"
+        f" AND {PROJECT} < {end} ORDER BY {PROJECT} LIMIT 1)"
+    )
     return Query(
-        f"WITH RECURSIVE names AS ((SELECT {PROJECT} AS name FROM observations"
-        f" WHERE {PROJECT} >= %s AND {between})"
-        f" UNION ALL SELECT (SELECT {PROJECT} FROM observations"
-        f" WHERE {PROJECT} > names.name AND {between}) FROM names WHERE names.name IS NOT NULL)"
-        " SELECT name FROM names WHERE name IS NOT NULL",
-        (prefix,) * 5,
+        "WITH RECURSIVE found(prefix, name) AS ("
+        f"{step.format('>= prefix')} FROM unnest(%s::text[]) AS prefix"
+        f" UNION ALL {step.format('> name')} FROM found WHERE name IS NOT NULL)"
+        f" SELECT name, EXISTS (SELECT 1 FROM observations AS o WHERE {PROJECT} = name"
+        f" AND {_of('observations')}) FROM (SELECT name FROM found WHERE name IS NOT NULL"
+        " UNION SELECT unnest(%s::text[])) AS every",
+        (tuple(prefixes), tuple(names)),
     )
 
 
@@ -100,13 +104,11 @@ def newest(table: Table, wanted: Wanted, limit: int, before: Position | None) ->
     if before is not None:
         where.append(f"(o.created_at, o.id) < ({FROM_MICROSECONDS}, %s)")
         parameters += before
+    order = "ORDER BY o.created_at DESC, o.id DESC LIMIT %s"
     return Query(
-        "SELECT o.id, o.microseconds, o.project FROM unnest(%s::text[]) AS wanted(project),"
-        f" LATERAL (SELECT o.id, o.created_at, {MICROSECONDS} AS microseconds,"
-        f" {PROJECT} AS project FROM observations AS o"
-        f" WHERE {PROJECT} = wanted.project AND {' AND '.join(where)}"
-        " ORDER BY o.created_at DESC, o.id DESC LIMIT %s) AS o"
-        " ORDER BY o.created_at DESC, o.id DESC LIMIT %s",
+        f"SELECT o.id, {MICROSECONDS}, wanted.project FROM unnest(%s::text[]) AS wanted(project),"
+        " LATERAL (SELECT o.id, o.created_at FROM observations AS o"
+        f" WHERE {PROJECT} = wanted.project AND {' AND '.join(where)} {order}) AS o {order}",
         (wanted.projects, *parameters, limit, limit),
     )
 
@@ -126,16 +128,29 @@ def conditions(table: Table, wanted: Wanted) -> tuple[list[str], list[Parameter]
     return where, parameters
 
 
+_TYPE: Final = bounded("o.kind", MAX_NAME)
+_KNOWN_TYPE: Final = "o.kind = ANY(%s)"
+_KNOWN_CONCEPT: Final = (
+    "(jsonb_typeof(o.metadata->'concepts') = 'array' AND o.metadata->'concepts' ?| %s)"
+)
+"""Nearly always; what letter case hides costs a function call a concept."""
+_TOO_MANY_CONCEPTS: Final = f"pg_column_size(o.metadata->'concepts') > {MAX_LIST}"
+"""Such a row is shown without them."""
+
+
+def _lowered(text: str) -> str:
+    return f"replace(lower({text}), '\u03c2', '\u03c3') = ANY(%s)"
+
+
 def filters(table: Table, wanted: Wanted) -> dict[str, tuple[str, tuple[Parameter, ...]]]:
     """Each filter that restricts something: its condition and parameters."""
     found: dict[str, tuple[str, tuple[Parameter, ...]]] = {}
     if table == "observations" and wanted.types is not None:
-        found["types"] = "replace(lower(o.kind), '\u03c2', '\u03c3') = ANY(%s)", (wanted.types,)
+        found["types"] = f"({_KNOWN_TYPE} OR {_lowered(_TYPE)})", (wanted.types,) * 2
     if table == "observations" and wanted.concepts is not None:
-        found["concepts"] = (
-            f"EXISTS (SELECT 1 FROM {CONCEPTS} AS concept WHERE replace(lower(concept), '\u03c2', '\u03c3') = ANY(%s))",
-            (wanted.concepts,),
-        )
+        another = f"EXISTS (SELECT 1 FROM {CONCEPTS} AS concept WHERE {_lowered('concept')})"
+        term = f"({_KNOWN_CONCEPT} OR {another} OR {_TOO_MANY_CONCEPTS})"
+        found["concepts"] = term, (wanted.concepts,) * 2
     if wanted.platform is not None:
         found["platform"] = (f"lower(coalesce({PLATFORM}, 'claude')) = %s", (wanted.platform,))
     if wanted.not_of is not None:
@@ -144,22 +159,33 @@ def filters(table: Table, wanted: Wanted) -> dict[str, tuple[str, tuple[Paramete
 
 
 def whole(table: Table, ids: Sequence[str]) -> Query:
-    """Whole rows by id, in no order: id, microseconds, project, session, platform, then the cells
-    of `OBSERVATION_CELLS` or `SUMMARY_CELLS`, lists as JSON text."""
+    """Whole rows by id, in no order: id, microseconds, project, session, platform, the bytes of the
+    cells where one is too large, then the cells of `OBSERVATION_CELLS` or `SUMMARY_CELLS`, texts up
+    to `MAX_TEXT` characters, lists as JSON text or NULL where too large."""
+    names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
     special = {
         "type": "o.kind",
-        "title": "coalesce(o.metadata->>'title', left(o.content, 200))",
+        "title": "coalesce(m.title, left(o.content, 200))",
         # The server makes `content` of the fields that a row has; by hand it may be all there is.
-        "text": "CASE WHEN o.metadata ? 'title' OR o.metadata ? 'narrative' THEN NULL"
-        " ELSE o.content END",
+        "text": "CASE WHEN num_nonnulls(m.title, m.narrative) = 0 THEN o.content END",
         "created_at": "to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
     }
-    names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
-    cells = [special.get(name, f"o.metadata->>'{name}'") for name in names]
+    cells = {name: special.get(name, f"m.{name}") for name in names}
+    # One look into the metadata, which the server has to unpack each time, for all of its fields.
+    fields = ", ".join(f"{name} text" for name in dict.fromkeys(("title", "project", *names)))
+    large = " OR ".join(f"octet_length({cell}) > {most_bytes(n)}" for n, cell in cells.items())
+    sizes = ", ".join(f"octet_length({cell})" for cell in cells.values())
+    shown = (
+        bounded(cell, MAX_LIST) if name in LISTS else f"left({cell}, {MAX_TEXT})"
+        for name, cell in cells.items()
+    )
     return Query(
-        f"SELECT o.id, {MICROSECONDS}, coalesce(o.{PROJECT}, ''),"
-        f" coalesce(s.content_session_id, ''), s.platform_source, {', '.join(cells)}"
-        " FROM observations AS o LEFT JOIN server_sessions AS s ON s.id = o.server_session_id"
+        f"SELECT o.id, {MICROSECONDS}, coalesce({bounded('m.project', MAX_NAME)}, ''),"
+        f" coalesce({bounded('s.content_session_id', MAX_NAME)}, ''),"
+        f" {bounded('s.platform_source', MAX_NAME)}, CASE WHEN {large} THEN ARRAY[{sizes}] END,"
+        f" {', '.join(shown)} FROM observations AS o"
+        " LEFT JOIN server_sessions AS s ON s.id = o.server_session_id, jsonb_to_record("
+        f"CASE jsonb_typeof(o.metadata) WHEN 'object' THEN o.metadata ELSE '{{}}' END) AS m({fields})"
         " WHERE o.id = ANY(%s)",
         (tuple(ids),),
     )
@@ -197,22 +223,13 @@ def with_words(words: Sequence[str]) -> Query:
 
 def containing(words: Sequence[str], ids: Sequence[str]) -> Query:
     """Those of `ids` that hold every word somewhere: id, microseconds."""
-    texts = ", ".join(f"o.metadata->>'{name}'" for name in ("title", "subtitle", "narrative"))
-    lists = ", ".join(f"o.metadata->>'{name}'" for name in ("facts", "concepts"))
-    row = f"lower(concat_ws(' ', o.content, {texts}, {lists}))"
-    terms = "".join(f" AND strpos({row}, lower(%s)) > 0" for _ in words)
+    names = ("title", "subtitle", "narrative", "facts", "concepts")
+    cells = [bounded("o.content", MAX_TEXT)]
+    cells += [bounded(f"o.metadata->>'{name}'", most_bytes(name)) for name in names]
+    terms = f" AND strpos(lower(concat_ws(' ', {', '.join(cells)})), lower(%s)) > 0" * len(words)
     return Query(
         f"SELECT o.id, {MICROSECONDS} FROM observations AS o WHERE o.id = ANY(%s){terms}",
         (tuple(ids), *words),
-    )
-
-
-def with_rows(table: Table, names: Sequence[str]) -> Query:
-    """Those of `names` that have a row of this table."""
-    return Query(
-        "SELECT wanted.project FROM unnest(%s::text[]) AS wanted(project) WHERE EXISTS"
-        f" (SELECT 1 FROM observations AS o WHERE {PROJECT} = wanted.project AND {_of(table)})",
-        (tuple(names),),
     )
 
 
@@ -237,7 +254,7 @@ def groups(wanted: Wanted, ids: Sequence[str] | None, without: Sequence[str]) ->
     (kind, _), (concept, _), (platform, _) = kinds
     given = [parameter for _, parameters in kinds for parameter in parameters]
     return Query(
-        f"SELECT o.{PROJECT}, NULL, o.kind, {kind}, {concept}, true, {platform}, count(*)"
+        f"SELECT o.{PROJECT}, NULL, {_TYPE}, {kind}, {concept}, true, {platform}, count(*)"
         f" FROM observations AS o WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7",
         (*given, *parameters),
     )
@@ -253,7 +270,7 @@ def lost_concepts(wanted: Wanted, without: Sequence[str]) -> Query:
             where += f" AND {'NOT ' if name == 'concepts' else ''}{term}"
             parameters += given
     return Query(
-        f"SELECT concept, count(DISTINCT o.id) FROM observations AS o, {CONCEPTS} AS concept"
+        f"SELECT {bounded('concept', MAX_NAME)}, count(DISTINCT o.id) FROM observations AS o, {CONCEPTS} AS concept"
         f" WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}",
         (*parameters,),
     )
@@ -270,10 +287,15 @@ def _chosen(
     return where, parameters
 
 
+_FILES: Final = ", ".join(
+    bounded(f"o.metadata->>'{name}'", MAX_LIST) for name in ("files_read", "files_modified")
+)
+
+
 def files_of_session(session: str) -> Query:
     """The lists of files of a session's observations."""
     return Query(
-        "SELECT o.metadata->>'files_read', o.metadata->>'files_modified' FROM observations AS o"
+        f"SELECT {_FILES} FROM observations AS o"
         " JOIN server_sessions AS s ON s.id = o.server_session_id"
         f" WHERE s.content_session_id = %s AND {_of('observations')} LIMIT 1000",
         (session,),
@@ -284,11 +306,9 @@ def files_outside(wanted: Wanted) -> Query:
     """Id, microseconds, project and the lists of files of the projects' observations that name an
     absolute path."""
     return Query(
-        f"SELECT o.id, {MICROSECONDS}, o.{PROJECT}, o.metadata->>'files_read',"
-        f" o.metadata->>'files_modified' FROM observations AS o"
+        f"SELECT o.id, {MICROSECONDS}, o.{PROJECT}, {_FILES} FROM observations AS o"
         f" WHERE o.{PROJECT} = ANY(%s) AND {_of('observations')}"
-        """ AND (o.metadata->>'files_read' LIKE '%%"/%%'"""
-        """ OR o.metadata->>'files_modified' LIKE '%%"/%%')""",
+        """ AND concat(o.metadata->'files_read', o.metadata->'files_modified') LIKE '%%"/%%'""",
         (wanted.projects,),
     )
 

@@ -1,0 +1,127 @@
+"""Cells of a size that no honest row has cost themselves, not the answer or the memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+from claudemem_daemon.stores.bounds import MAX_LIST, MAX_TEXT
+from tests.hostile.test_large_cells import ask, memory
+from tests.postgres.conftest import Machine
+from tests.support.daemon import Daemon
+from tests.support.postgres import add_row
+
+Admin = psycopg.Connection[Any]
+
+MIB: Final = 1 << 20
+FEW: Final = 32 * 1024
+"""KiB that the daemon may take beyond what it has when idle: psycopg, an answer's text."""
+LARGE: Final = {
+    "narrative": "repeat('words ', 200 * 1024 * 1024 / 6)",
+    "title": "repeat('wörd ', 8 * 1024 * 1024)",
+    "discovery_tokens": "repeat('9', 40 * 1024 * 1024)",
+}
+"""What the server makes of it; to send it would take the test its time."""
+NUMBERED: Final = (
+    "(SELECT jsonb_agg('{}' || n) || '\"how-it-works\"' FROM generate_series(1, {}) AS n)"
+)
+LISTS: Final = {
+    "concepts": NUMBERED.format("concept number ", 1_500_000),
+    "facts": NUMBERED.format("fact number ", 100_000),
+    "files_read": NUMBERED.format("/elsewhere/place", 100_000),
+    "files_modified": f"('[' || repeat('{'[' * 900 + ']' * 900},', 2000) || '1]')::jsonb",
+}
+
+
+def said(answer: Any) -> list[tuple[str, str]]:
+    return [(one["code"], one["key"]) for one in answer["warnings"]]
+
+
+def put(admin: Admin, identity: str, name: str, value: str) -> None:
+    """`value` is SQL."""
+    admin.execute(
+        f"UPDATE observations SET metadata = jsonb_set(metadata, '{{{name}}}', to_jsonb({value}))"
+        f" WHERE id = '{identity}'"
+    )
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_text_is_cut_and_said(machine: Machine, admin: Admin, name: str) -> None:
+    for number in range(20):
+        add_row(admin, "shop", f"Row {number}")
+    large = add_row(admin, "shop", "Large", at="2100-01-01T00:00:00Z")
+    put(admin, large, name, LARGE[name])
+    with Daemon(machine.home) as daemon:
+        idle = memory(daemon, "VmRSS")
+        answer = ask(daemon, machine.shop)
+        assert len(answer["observations"]) == 22
+        assert said(answer) == [("cell_too_large", name)]
+        row = answer["observations"][0]
+        if name != "discovery_tokens":
+            assert row[name].endswith(" bytes in all]")
+            assert MAX_TEXT - 64 < len(row[name].encode()) < MAX_TEXT + 64
+        assert memory(daemon, "VmHWM") - idle < FEW
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_large_list_is_left_out_and_said(machine: Machine, admin: Admin, name: str) -> None:
+    large = add_row(admin, "shop", "Large", at="2100-01-01T00:00:00Z")
+    put(admin, large, name, LISTS[name])
+    with Daemon(machine.home) as daemon:
+        idle = memory(daemon, "VmRSS")
+        answer = ask(daemon, machine.shop)
+        assert [one["title"] for one in answer["observations"]] == ["Large", "Local row"]
+        assert answer["observations"][0][name] == []
+        assert said(answer) == [("cell_too_large", name)]
+        assert memory(daemon, "VmHWM") - idle < FEW
+
+
+def test_a_large_name_costs_its_own_row_at_most(machine: Machine, admin: Admin) -> None:
+    add_row(admin, "shop", "Row")
+    for column, value in (("kind", "repeat('x', 40000000)"), ("content", "repeat('y', 90000000)")):
+        identity = add_row(admin, "shop", None)
+        admin.execute(f"UPDATE observations SET {column} = {value} WHERE id = '{identity}'")
+    put(admin, add_row(admin, "shop", "Elsewhere"), "project", "'shop/' || repeat('x', 40000000)")
+    add_row(admin, "shop", "With a session", session="s")
+    admin.execute(
+        "UPDATE server_sessions SET content_session_id = repeat('s', 40000000),"
+        " platform_source = repeat('p', 40000000)"
+    )
+    with Daemon(machine.home) as daemon:
+        idle = memory(daemon, "VmRSS")
+        answer = ask(daemon, machine.shop)
+        titles = [one["title"] for one in answer["observations"]]
+        assert {"Row", "Local row", "With a session"} <= set(titles)
+        assert "Elsewhere" not in titles
+        assert memory(daemon, "VmHWM") - idle < FEW
+
+
+@pytest.mark.parametrize("metadata", ["[1, 2]", '"text"', "7", '{"project": "shop", "facts": {}}'])
+def test_metadata_of_another_shape_costs_no_answer(
+    machine: Machine, admin: Admin, metadata: str
+) -> None:
+    add_row(admin, "shop", "Row")
+    odd = add_row(admin, "shop", "Odd")
+    admin.execute("UPDATE observations SET metadata = %s WHERE id = %s", (metadata, odd))
+    with Daemon(machine.home) as daemon:
+        answer = ask(daemon, machine.shop)
+        assert {"Row", "Local row"} <= {one["title"] for one in answer["observations"]}
+
+
+def test_a_summary_is_cut_too_and_the_bound_itself_is_whole(machine: Machine, admin: Admin) -> None:
+    deep = json.loads("[" * 500 + "]" * 500)
+    add_row(
+        admin, "shop", "Whole", at="2100-01-01T00:00:00Z", narrative="x" * MAX_TEXT, facts=deep,
+        files_read=["y" * (MAX_LIST - 4)],
+    )  # fmt: skip
+    identity = add_row(admin, "shop", None, kind="summary", at="2100-01-01T00:00:00Z")
+    put(admin, identity, "request", "repeat('words ', 8000000)")
+    with Daemon(machine.home) as daemon:
+        answer = ask(daemon, machine.shop)
+        assert answer["observations"][0]["narrative"] == "x" * MAX_TEXT
+        assert answer["observations"][0]["files_read"] == ["y" * (MAX_LIST - 4)]
+        assert answer["summaries"][0]["request"].endswith(" bytes in all]")
+        assert said(answer) == [("cell_too_large", "request")]
