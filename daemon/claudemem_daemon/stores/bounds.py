@@ -14,7 +14,10 @@ MAX_LIST: Final = 256 * 1024
 """Bytes of JSON; a longer list is left out."""
 MAX_NAME: Final = 4096
 """Bytes of a name, an id or a time; a longer one is none."""
-LISTS: Final = frozenset({"facts", "concepts", "files_read", "files_modified", "files_edited"})
+LISTS: Final = frozenset(
+    {"facts", "concepts", "files_read", "files_modified", "files_edited", "metadata"}
+)
+"""`metadata` has all that a row on a server says."""
 
 
 def most_bytes(column: str) -> int:

@@ -310,7 +310,7 @@ class DatabaseReader:
 
     def _row(self, read: tuple[Any, ...], names: Sequence[str]) -> Row:
         identity, microseconds, project, session, platform, sizes, *cells = read
-        large = too_large(names, sizes) if sizes is not None else ()
+        large = too_large(("metadata", *names), sizes) if sizes is not None else ()
         for number, name in enumerate(names):
             if name in LISTS:
                 cells[number] = _as_written(cells[number])

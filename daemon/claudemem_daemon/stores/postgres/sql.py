@@ -33,6 +33,9 @@ Position = tuple[int, str]
 PROJECT: Final = "metadata->>'project'"
 MICROSECONDS: Final = "(extract(epoch FROM o.created_at) * 1000000)::bigint"
 FROM_MICROSECONDS: Final = "timestamptz 'epoch' + %s * interval '1 microsecond'"
+LARGE: Final = f"pg_column_size(o.metadata) > {MAX_LIST}"
+"""Bytes as they are stored, compressed; to look into it, the server would have to unpack it."""
+METADATA: Final = f"CASE WHEN {LARGE} THEN '{{}}' ELSE o.metadata END"
 CONCEPTS: Final = (
     "jsonb_array_elements_text(CASE WHEN jsonb_typeof(o.metadata->'concepts') = 'array'"
     f" AND pg_column_size(o.metadata->'concepts') <= {MAX_LIST}"
@@ -135,7 +138,7 @@ _KNOWN_CONCEPT: Final = (
 )
 """Nearly always; what letter case hides costs a function call a concept."""
 _TOO_MANY_CONCEPTS: Final = f"pg_column_size(o.metadata->'concepts') > {MAX_LIST}"
-"""Such a row is shown without them."""
+"""Such a row is shown without them, as is one whose metadata is `LARGE`."""
 
 
 def _lowered(text: str) -> str:
@@ -149,7 +152,7 @@ def filters(table: Table, wanted: Wanted) -> dict[str, tuple[str, tuple[Paramete
         found["types"] = f"({_KNOWN_TYPE} OR {_lowered(_TYPE)})", (wanted.types,) * 2
     if table == "observations" and wanted.concepts is not None:
         another = f"EXISTS (SELECT 1 FROM {CONCEPTS} AS concept WHERE {_lowered('concept')})"
-        term = f"({_KNOWN_CONCEPT} OR {another} OR {_TOO_MANY_CONCEPTS})"
+        term = f"({LARGE} OR {_KNOWN_CONCEPT} OR {another} OR {_TOO_MANY_CONCEPTS})"
         found["concepts"] = term, (wanted.concepts,) * 2
     if wanted.platform is not None:
         found["platform"] = (f"lower(coalesce({PLATFORM}, 'claude')) = %s", (wanted.platform,))
@@ -159,13 +162,14 @@ def filters(table: Table, wanted: Wanted) -> dict[str, tuple[str, tuple[Paramete
 
 
 def whole(table: Table, ids: Sequence[str]) -> Query:
-    """Whole rows by id, in no order: id, microseconds, project, session, platform, the bytes of the
-    cells where one is too large, then the cells of `OBSERVATION_CELLS` or `SUMMARY_CELLS`, texts up
-    to `MAX_TEXT` characters, lists as JSON text or NULL where too large."""
+    """Whole rows by id, in no order: id, microseconds, project, session, platform; the bytes of the
+    metadata, where too large to be read, and of each cell, or NULL where none is too large; then
+    the cells of `OBSERVATION_CELLS` or `SUMMARY_CELLS`: texts up to `MAX_TEXT` characters, lists as
+    JSON text or NULL."""
     names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
     special = {
         "type": "o.kind",
-        "title": "coalesce(m.title, left(o.content, 200))",
+        "title": "coalesce(m.title, split_part(left(o.content, 200), E'\\n', 1))",
         # The server makes `content` of the fields that a row has; by hand it may be all there is.
         "text": "CASE WHEN num_nonnulls(m.title, m.narrative) = 0 THEN o.content END",
         "created_at": "to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
@@ -173,7 +177,9 @@ def whole(table: Table, ids: Sequence[str]) -> Query:
     cells = {name: special.get(name, f"m.{name}") for name in names}
     # One look into the metadata, which the server has to unpack each time, for all of its fields.
     fields = ", ".join(f"{name} text" for name in dict.fromkeys(("title", "project", *names)))
-    large = " OR ".join(f"octet_length({cell}) > {most_bytes(n)}" for n, cell in cells.items())
+    large = " OR ".join(
+        (LARGE, *(f"octet_length({cell}) > {most_bytes(name)}" for name, cell in cells.items()))
+    )
     sizes = ", ".join(f"octet_length({cell})" for cell in cells.values())
     shown = (
         bounded(cell, MAX_LIST) if name in LISTS else f"left({cell}, {MAX_TEXT})"
@@ -182,11 +188,12 @@ def whole(table: Table, ids: Sequence[str]) -> Query:
     return Query(
         f"SELECT o.id, {MICROSECONDS}, coalesce({bounded('m.project', MAX_NAME)}, ''),"
         f" coalesce({bounded('s.content_session_id', MAX_NAME)}, ''),"
-        f" {bounded('s.platform_source', MAX_NAME)}, CASE WHEN {large} THEN ARRAY[{sizes}] END,"
+        f" {bounded('s.platform_source', MAX_NAME)},"
+        f" CASE WHEN {large} THEN ARRAY[CASE WHEN {LARGE} THEN pg_column_size(o.metadata) END, {sizes}] END,"
         f" {', '.join(shown)} FROM observations AS o"
         " LEFT JOIN server_sessions AS s ON s.id = o.server_session_id, jsonb_to_record("
-        f"CASE jsonb_typeof(o.metadata) WHEN 'object' THEN o.metadata ELSE '{{}}' END) AS m({fields})"
-        " WHERE o.id = ANY(%s)",
+        f"CASE WHEN {LARGE} OR jsonb_typeof(o.metadata) <> 'object' THEN '{{}}' ELSE o.metadata END"
+        f") AS m({fields}) WHERE o.id = ANY(%s)",
         (tuple(ids),),
     )
 
@@ -225,7 +232,7 @@ def containing(words: Sequence[str], ids: Sequence[str]) -> Query:
     """Those of `ids` that hold every word somewhere: id, microseconds."""
     names = ("title", "subtitle", "narrative", "facts", "concepts")
     cells = [bounded("o.content", MAX_TEXT)]
-    cells += [bounded(f"o.metadata->>'{name}'", most_bytes(name)) for name in names]
+    cells += [bounded(f"({METADATA})->>'{name}'", most_bytes(name)) for name in names]
     terms = f" AND strpos(lower(concat_ws(' ', {', '.join(cells)})), lower(%s)) > 0" * len(words)
     return Query(
         f"SELECT o.id, {MICROSECONDS} FROM observations AS o WHERE o.id = ANY(%s){terms}",
@@ -249,46 +256,47 @@ def groups(wanted: Wanted, ids: Sequence[str] | None, without: Sequence[str]) ->
     """The observations of the projects by what each filter says of them, as the cells of a
     `RowGroup`."""
     terms = filters("observations", wanted)
-    where, parameters = _chosen(wanted, ids, without)
+    where, parameters = _chosen(ids, without)
     kinds = [terms.get(name, ("true", ())) for name in ("types", "concepts", "platform")]
     (kind, _), (concept, _), (platform, _) = kinds
     given = [parameter for _, parameters in kinds for parameter in parameters]
     return Query(
-        f"SELECT o.{PROJECT}, NULL, {_TYPE}, {kind}, {concept}, true, {platform}, count(*)"
-        f" FROM observations AS o WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7",
-        (*given, *parameters),
+        f"SELECT wanted.project, NULL, {_TYPE}, coalesce({kind}, false), coalesce({concept}, false),"
+        f" true, {platform}, count(*) FROM unnest(%s::text[]) AS wanted(project)"
+        f" JOIN observations AS o ON {PROJECT} = wanted.project"
+        f" WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7",
+        (*given, wanted.projects, *parameters),
     )
 
 
 def lost_concepts(wanted: Wanted, without: Sequence[str]) -> Query:
     """Each concept of the rows that only the list of concepts keeps out, with how many have it."""
     terms = filters("observations", wanted)
-    where, parameters = _chosen(wanted, None, without)
+    where, parameters = _chosen(None, without)
+    parameters.insert(0, wanted.projects)
     for name in ("types", "platform", "concepts"):
         if name in terms:
             term, given = terms[name]
             where += f" AND {'NOT ' if name == 'concepts' else ''}{term}"
             parameters += given
     return Query(
-        f"SELECT {bounded('concept', MAX_NAME)}, count(DISTINCT o.id) FROM observations AS o, {CONCEPTS} AS concept"
-        f" WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}",
+        f"SELECT {bounded('concept', MAX_NAME)}, count(DISTINCT o.id)"
+        f" FROM observations AS o, {CONCEPTS} AS concept"
+        f" WHERE {PROJECT} = ANY(%s) AND {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}",
         (*parameters,),
     )
 
 
-def _chosen(
-    wanted: Wanted, ids: Sequence[str] | None, without: Sequence[str]
-) -> tuple[str, list[Parameter]]:
-    where = f"o.{PROJECT} = ANY(%s) AND {_of('observations')} AND o.id <> ALL(%s)"
-    parameters: list[Parameter] = [wanted.projects, tuple(without)]
+def _chosen(ids: Sequence[str] | None, without: Sequence[str]) -> tuple[str, list[Parameter]]:
+    where, parameters = f"{_of('observations')} AND o.id <> ALL(%s)", [tuple(without)]
     if ids is not None:
         where += " AND o.id = ANY(%s)"
         parameters.append(tuple(ids))
-    return where, parameters
+    return where, [*parameters]
 
 
 _FILES: Final = ", ".join(
-    bounded(f"o.metadata->>'{name}'", MAX_LIST) for name in ("files_read", "files_modified")
+    bounded(f"({METADATA})->>'{name}'", MAX_LIST) for name in ("files_read", "files_modified")
 )
 
 
@@ -308,6 +316,7 @@ def files_outside(wanted: Wanted) -> Query:
     return Query(
         f"SELECT o.id, {MICROSECONDS}, o.{PROJECT}, {_FILES} FROM observations AS o"
         f" WHERE o.{PROJECT} = ANY(%s) AND {_of('observations')}"
+        f" AND NOT {LARGE}"
         """ AND concat(o.metadata->'files_read', o.metadata->'files_modified') LIKE '%%"/%%'""",
         (wanted.projects,),
     )
