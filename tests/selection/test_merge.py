@@ -18,6 +18,7 @@ one_row = st.fixed_dictionaries(
         "project": st.sampled_from(["a", "b"]),
         "title": st.sampled_from(["x", "y", ""]),
         "origin": st.one_of(st.none(), st.tuples(st.just("device"), st.sampled_from("123"))),
+        "theirs": st.booleans(),
     }
 )
 lists = st.lists(st.lists(one_row, max_size=8, unique_by=lambda row: row["id"]), max_size=4)
@@ -30,7 +31,7 @@ def make(given_row: dict[str, Any]) -> Row:
         given_row["project"],
         None,
         given_row["epoch"],
-        "s",
+        "theirs" if given_row.get("theirs") else "s",
         None,
         given_row["origin"],
         cells,
@@ -55,7 +56,7 @@ def run(
         (number, sorted((candidate_of(row) for row in rows.values()), reverse=True))
         for number, rows in enumerate(stores)
     ]
-    merged = merge(flows, limit, reader, lambda _: True)
+    merged = merge(flows, limit, reader, lambda one: one.row.session != "theirs")
     return [(one.origin, one.row.id) for one in merged.rows], merged.duplicates, len(read)
 
 
@@ -64,6 +65,7 @@ def naive(described: list[list[dict[str, Any]]], limit: int) -> list[tuple[int, 
         (candidate_of(make(row)).rank, -number, row)
         for number, rows in enumerate(described)
         for row in rows
+        if not row["theirs"]
     ]
     everything.sort(key=lambda one: (one[0], one[1]), reverse=True)
     kept: list[tuple[int, dict[str, Any]]] = []
@@ -93,7 +95,8 @@ def test_the_merge_is_what_sorting_and_comparing_everything_gives(
 def test_little_more_is_read_than_the_limit_and_the_duplicates_ask_for(
     described: list[list[dict[str, Any]]],
 ) -> None:
-    rows, duplicates, read = run(described, 2)
+    ours = [[{**row, "theirs": False} for row in rows] for rows in described]
+    rows, duplicates, read = run(ours, 2)
     assert len(rows) + duplicates <= read <= len(rows) + 3 * duplicates
 
 

@@ -81,6 +81,16 @@ def test_a_row_of_ours_is_ours_however_its_path_is_spelled(
     assert titles(world, app) == ["ours"]
 
 
+def test_a_row_of_another_repository_hides_no_equal_one_of_ours(world: World) -> None:
+    """It is left out itself, so it is not the one that stays of two copies."""
+    one, two = world.repository("one/same"), world.repository("two/same")
+    same = {"title": "equal", "narrative": "words", "created_at_epoch": 1_778_500_800_000}
+    mine = world.row("same", **same, files_read=[str(one / "a")])
+    theirs = world.row("same", **same, files_read=[str(two / "a")])
+    for cwd, number in ((one, mine), (two, theirs)):
+        assert [row["id"] for row in world.query(cwd)["observations"]] == [number]
+
+
 def test_a_linked_worktree_belongs_to_its_repository(world: World) -> None:
     """Its folder has another name; the repository it is of has ours."""
     one = world.repository("one/same", "same-w")

@@ -80,62 +80,66 @@ def timeline(
 ) -> Timeline:
     """Both lists in their own order, a session above the rows that are not newer; at most what the
     budget could hold, and what was rendered before it got `late`. Takes `rendered` entries again.
+    A row that cannot be written is in none of the numbers.
     """
-    fingerprint = options.fingerprint
+    writer = _Writer(options, options.fingerprint, rendered)
     entries: list[Entry] = []
     waiting = list(reversed(summaries))
-    lines = bodies = rows = 0
-    ended = False
-    above: Moment | None = None
-    origin_above = ""
+    lines = bodies = 0
     for number, row in enumerate(observations):
         while waiting and _comes_first(waiting[-1], row):
-            entries.append(session_entry(waiting.pop(), options))
-            # Its line may have to go, and then another is the one above.
-            origin_above = ""
+            entries += writer.session(waiting.pop())
         wanted = number < options.settings.full_count
         full = wanted and (budget.limit is None or bodies <= budget.limit)
-        moment = options.clock.at(row.shown_at)
-        origin = options.origin(row.project)
-        same = bool(origin) and origin == origin_above
+        for entry in writer.row(row, full=full):
+            if budget.limit is not None:
+                lines += budget.size((entry.plain,))
+                bodies += budget.size(entry.body)
+                if lines > budget.limit + 1:
+                    return Timeline(tuple(entries), len(observations) - number, len(waiting))
+            entries.append(entry if full is wanted else replace(entry, shortened=True))
+        after = len(observations) - number - 1
+        if after and late():
+            return Timeline(tuple(entries), after, len(waiting), late=True)
+    for session in reversed(waiting):
+        entries += writer.session(session)
+    return Timeline(tuple(entries), 0, 0)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes entries one below the other, and knows what the row above says. What cannot be written
+    gives no entry."""
+
+    options: RenderOptions
+    fingerprint: tuple[object, ...]
+    rendered: Derived[Observation, RenderedEntry]
+    moment: Moment | None = None
+    origin: str = ""
+
+    def row(self, row: Observation, *, full: bool) -> list[Entry]:
+        return self.options.written(row.store, lambda: self._row(row, full=full))
+
+    def session(self, session: Summary) -> list[Entry]:
+        # Its line may have to go, and then another is the one above.
+        self.origin = ""
+        return self.options.written(session.store, lambda: session_entry(session, self.options))
+
+    def _row(self, row: Observation, *, full: bool) -> Entry:
+        options = self.options
+        moment, origin = options.clock.at(row.shown_at), options.origin(row.project)
+        same = bool(origin) and origin == self.origin
         place = Place(
-            replace(moment, time="") if moment == above else moment,
+            replace(moment, time="") if moment == self.moment else moment,
             (same and options.formatter.same_origin) or origin,
         )
-        entry = _entry(row, place, options, fingerprint, rendered, full=full)
-        above, origin_above = moment, origin
-        if budget.limit is not None:
-            lines += budget.size((entry.plain,))
-            bodies += budget.size(entry.body)
-            if lines > budget.limit + 1:
-                break
-        entries.append(entry if full is wanted else replace(entry, shortened=True))
-        rows += 1
-        if late() and rows < len(observations):
-            ended = True
-            break
-    else:
-        entries.extend(session_entry(one, options) for one in reversed(waiting))
-        waiting = []
-    return Timeline(tuple(entries), len(observations) - rows, len(waiting), ended)
-
-
-def _entry(
-    row: Observation,
-    place: Place,
-    options: RenderOptions,
-    fingerprint: tuple[object, ...],
-    rendered: Derived[Observation, RenderedEntry],
-    *,
-    full: bool,
-) -> Entry:
-    whole = (fingerprint, full, place, options.marks(row.type), row.letter)
-    known = rendered.get(row)
-    if known is None or known.fingerprint != whole:
-        known = rendered.put(
-            row, RenderedEntry(whole, observation_entry(row, place, options, full=full))
-        )
-    return known.entry
+        whole = (self.fingerprint, full, place, options.marks(row.type), row.letter)
+        known = self.rendered.get(row)
+        if known is None or known.fingerprint != whole:
+            entry = observation_entry(row, place, options, full=full)
+            known = self.rendered.put(row, RenderedEntry(whole, entry))
+        self.moment, self.origin = moment, origin
+        return known.entry
 
 
 def observation_entry(

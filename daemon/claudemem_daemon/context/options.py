@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.formatter import Formatter
 from claudemem_daemon.context.origin_labels import OriginLabels
+from claudemem_daemon.selection.sources import lost_rows
 from claudemem_daemon.settings.model import ModeItem, Settings
+from claudemem_daemon.stores.failures import log_fault
+from claudemem_daemon.warning import AnswerWarning
+
+T = TypeVar("T")
 
 WORK_MARK: Final = "⚒"
 
@@ -28,6 +34,8 @@ class RenderOptions:
     max_chars: int | None
     _marks: dict[str, tuple[str, str]] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
+    _lost: Counter[str] = field(default_factory=Counter)
+    """Store -> rows that could not be written; without a store, the prior message."""
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
@@ -56,3 +64,22 @@ class RenderOptions:
             name = self.formatter.text(self.origins.of(project), 60)
             self._labels[project] = self.formatter.origin(name) if name else ""
         return self._labels[project]
+
+    def written(self, store: str, write: Callable[[], T]) -> list[T]:
+        """What `write` makes of a row of a store, or of the prior message (no store); empty where it
+        raises, which costs that alone."""
+        try:
+            return [write()]
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            log_fault(error, store or "prior message")
+            self._lost[store] += 1
+            return []
+
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        """What could not be written."""
+        return tuple(
+            lost_rows(store, rows)
+            if store
+            else AnswerWarning("prior_message", "the last message cannot be shown: left out")
+            for store, rows in self._lost.items()
+        )

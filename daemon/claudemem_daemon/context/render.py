@@ -82,15 +82,19 @@ def make_context(
         return Context("", 0, len(selection.observations), 0, ())
     if request.news and not selection.observations:
         return Context("", 0, 0, 0, ())
-    draft = _draft(request, _options(request), _late(selection, deadline), rendered or Derived())
-    fitted = fit(draft, request.budget)
+    options = _options(request)
+    draft = _draft(request, options, _late(selection, deadline), rendered or Derived())
     late = draft.timeline.late
+    warnings = options.warnings()
+    if request.news and not draft.rows:
+        return Context("", 0, 0, 0, warnings)
+    fitted = fit(draft, request.budget)
     return Context(
         text=fitted.text,
         observations=fitted.observations,
         left_out=fitted.left_out,
         trimmed=fitted.trimmed,
-        warnings=(out_of_time(fitted.observations, settings),) if late else (),
+        warnings=(*warnings, *((out_of_time(fitted.observations, settings),) if late else ())),
         complete=not late,
     )
 
@@ -113,9 +117,7 @@ def _draft(
 ) -> Draft:
     selection, settings = request.selection, request.settings
     last = _last_summary(request)
-    summary = sections.last_session(last, options) if last is not None else Section()
-    # As a section it needs no line of its own; without a word in it, it is a line like others.
-    apart = last if summary.versions else None
+    summary, apart = _last_section(last, options)
     sessions = () if request.news else selection.summaries[: settings.session_count]
     made = timeline(
         selection.observations,
@@ -132,18 +134,29 @@ def _draft(
     def footer(rows: int, read: int, work: int) -> tuple[str, ...]:
         return () if request.news else sections.footer(rows, read, work, options, shared=shared)
 
-    prior = request.prior_message
     ours = request.cap is None or request.cap >= settings.context_chars
+    message = request.prior_message
+    prior = options.written("", lambda: sections.prior_message(message, options))
+    labelled = apart is not None and bool(summary.versions and options.origin(apart.project))
     return Draft(
         formatter=options.formatter,
-        head=(title, *_header(request, options, made, apart)),
+        head=(title, *_header(request, options, made, labelled)),
         lean_head=(lean,),
         timeline=made,
         summary=summary,
-        prior=sections.prior_message(prior, options) if prior else Section(),
+        prior=next(iter(prior), Section()),
         footer=footer,
         advice=sections.advice(options, ours=ours),
     )
+
+
+def _last_section(last: Summary | None, options: RenderOptions) -> tuple[Section, Summary | None]:
+    """The section of the last session, and that session where it needs no line of its own: without a
+    word in the section it is a line like others."""
+    if last is None:
+        return Section(), None
+    made = options.written(last.store, lambda: sections.last_session(last, options))
+    return (made[0], last if made[0].versions else None) if made else (Section(), last)
 
 
 def _titles(request: ContextRequest, options: RenderOptions) -> tuple[str, str]:
@@ -164,19 +177,18 @@ def _titles(request: ContextRequest, options: RenderOptions) -> tuple[str, str]:
 
 
 def _header(
-    request: ContextRequest, options: RenderOptions, made: Timeline, apart: Summary | None
+    request: ContextRequest, options: RenderOptions, made: Timeline, labelled: bool
 ) -> Iterator[str]:
-    """`apart` is the summary that has a section of its own."""
+    """`labelled`: the last session's section says where it was written."""
     selection = request.selection
     if selection.observations or selection.summaries:
         yield options.formatter.aside(sections.HISTORY)
-    labelled = apart is not None and bool(options.origin(apart.project))
     zone = _zone_name(selection, options)
     yield from sections.legend(made.entries, zone, options, labelled=labelled)
     if not selection.observations:
         yield from empty_reasons.reasons(selection, request.warnings, options)
     if not request.news:
-        yield from sections.warning_lines(request.warnings, options)
+        yield from sections.warning_lines((*options.warnings(), *request.warnings), options)
 
 
 def _options(request: ContextRequest) -> RenderOptions:

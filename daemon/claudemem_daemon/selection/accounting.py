@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection.merge import Chosen, merge
+from claudemem_daemon.selection.merge import Chosen, Ending, endings
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.select import key_of
 from claudemem_daemon.selection.sources import Source, Sources, Want
@@ -132,13 +133,12 @@ def account(
             counted = False
             passing += _totals(source)
         source.reader.extend(until)
-    comparison = _Comparison(accounts, sources, ownership, frozenset(keys.excluded), limit)
-    comparison.run(want, until)
+    compared = _compare(accounts, sources, want, ownership, frozenset(keys.excluded), limit, until)
     # What there was no time to compare is older than all that was.
     full = counted and len(accounts.newest) >= limit
     for (store, key), rows in passing.items():
         rest: Disposition = "over_limit" if full else "not_read"
-        accounts.count(store, key, rest, rows - comparison.compared[store, key])
+        accounts.count(store, key, rest, rows - compared[store, key])
     return accounts
 
 
@@ -198,62 +198,53 @@ def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, f
     return found
 
 
-@dataclass(slots=True)
-class _Comparison:
-    """The merge of the selection, carried on to the last row; notes where each ends. `compared`
-    counts the rows of each (store, key)."""
+def _compare(
+    accounts: Accounts,
+    sources: Sources,
+    want: Want,
+    ownership: Ownership,
+    excluded: frozenset[str],
+    limit: int,
+    until: Deadline,
+) -> Counter[tuple[str, str]]:
+    """The merge of the selection, carried on to the last row, noting where each ends. Returns how
+    many rows of each (store, key) were compared."""
+    compared: Counter[tuple[str, str]] = Counter()
+    lists = [(source, _candidates(source, want)) for source in sources.opened if source.admitted]
 
-    accounts: Accounts
-    sources: Sources
-    ownership: Ownership
-    excluded: frozenset[str]
-    limit: int
-    compared: Counter[tuple[str, str]] = field(default_factory=Counter)
-    pending: dict[tuple[str, int], str] = field(default_factory=dict)
-    """(store, id) -> key of the rows that were read and not offered yet."""
+    def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
+        found = sources.read(source, "observations", chosen)
+        return {
+            number: row
+            for number, row in found.items()
+            if row.project not in excluded
+            and accounts.passed.get((source.ref.path, number)) != "other_repository"
+        }
 
-    def run(self, want: Want, until: Deadline) -> None:
-        lists = [
-            (source, _candidates(source, want)) for source in self.sources.opened if source.admitted
-        ]
-        merge(lists, NO_LIMIT, self._read, self._keep, lambda: until.passed)
-        for _, flow in lists:
-            flow.close()
-        # What was read and not offered was a copy of a row before it.
-        for (store, number), key in self.pending.items():
-            self._end(store, number, key, "duplicate_of")
-
-    def _read(self, source: Source, chosen: list[Candidate]) -> dict[int, Row]:
-        found = self.sources.read(source, "observations", chosen)
-        for row in found.values():
-            place = source.ref.path, row.id
-            counted = self.accounts.passed.get(place) == "other_repository"
-            if row.project not in self.excluded and not counted:
-                self.pending[place] = key_of(Chosen(source, row))
-        return found
-
-    def _keep(self, one: Chosen[Source]) -> bool:
-        store, row = one.origin.ref.path, one.row
-        key = self.pending.pop((store, row.id), None)
-        if key is None:
-            return False
-        if not self.sources.keeps(one, self.ownership):
-            self._end(store, row.id, key, "other_repository")
-            return False
-        accounts = self.accounts
-        included = len(accounts.newest) < self.limit
-        self._end(store, row.id, key, "included" if included else "over_limit")
+    keep = partial(sources.keeps, ours=ownership)
+    for one, ending in endings(lists, NO_LIMIT, read, keep, lambda: until.passed):
+        store, key = one.origin.ref.path, key_of(one)
+        included = ending == "kept" and len(accounts.newest) < limit
+        reason: Disposition = "included" if included else _BEYOND[ending]
+        accounts.count(store, key, reason, 1)
+        accounts.passed[store, one.row.id] = reason
+        compared[store, key] += 1
         if included:
             accounts.newest.append(one)
-        day = accounts.days.setdefault((_day(row.epoch), key), DayCount())
-        day.shown += included
-        day.beyond += not included
-        return False
+        if ending == "kept":
+            day = accounts.days.setdefault((_day(one.row.epoch), key), DayCount())
+            day.shown += included
+            day.beyond += not included
+    for _, flow in lists:
+        flow.close()
+    return compared
 
-    def _end(self, store: str, number: int, key: str, reason: Disposition) -> None:
-        self.accounts.count(store, key, reason, 1)
-        self.accounts.passed[store, number] = reason
-        self.compared[store, key] += 1
+
+_BEYOND: Final[dict[Ending, Disposition]] = {
+    "kept": "over_limit",
+    "duplicate": "duplicate_of",
+    "dropped": "other_repository",
+}
 
 
 def _candidates(source: Source, want: Want) -> Generator[Candidate, None, None]:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Row, content_key
@@ -15,6 +15,9 @@ Origin = TypeVar("Origin")
 
 BATCH: Final = 500
 """Rows between two looks at the clock."""
+
+
+Ending = Literal["kept", "duplicate", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,38 +44,64 @@ def merge(
     keep: Callable[[Chosen[Origin]], bool],
     late: Callable[[], bool] = lambda: False,
 ) -> Merged[Origin]:
-    """The newest `limit` distinct rows of all lists, each of which is in the order of the answer:
-    time, project, id, all descending; rows without a time last.
+    """The newest `limit` distinct rows of all lists, as `endings` tells them."""
+    chosen: list[Chosen[Origin]] = []
+    duplicates = 0
+    cut = False
+
+    def out_of_time() -> bool:
+        nonlocal cut
+        cut = late()
+        return cut
+
+    for one, ending in endings(lists, limit, read, keep, out_of_time):
+        duplicates += ending == "duplicate"
+        if ending == "kept":
+            chosen.append(one)
+    return Merged(tuple(chosen), duplicates, cut)
+
+
+def endings(
+    lists: Iterable[tuple[Origin, Iterable[Candidate]]],
+    limit: int,
+    read: Callable[[Origin, list[Candidate]], dict[int, Row]],
+    keep: Callable[[Chosen[Origin]], bool],
+    late: Callable[[], bool],
+) -> Iterator[tuple[Chosen[Origin], Ending]]:
+    """The rows of all lists, each of which is in the order of the answer (time, project, id, all
+    descending; rows without a time last), with what became of each, up to the `limit`th that is
+    kept.
 
     Duplicates go before the limit: the same row reached twice, one row of another device in two
-    stores, equal content at an equal time. An equal id in two stores alone is no duplicate. `read`
-    gets whole rows, few more than the limit asks for. `keep` may drop a row, too. `late`
+    stores, equal content at an equal time. An equal id in two stores alone is no duplicate, nor is a
+    row like one that `keep` dropped. `read` gets whole rows, few more than the limit asks for. `late`
     is asked between two batches whether there is no time for another.
     """
     flows = [_labelled(origin, candidates) for origin, candidates in lists]
     ordered = heapq.merge(*flows, key=lambda pair: pair[1].rank, reverse=True)
-    chosen: list[Chosen[Origin]] = []
-    seen = _Seen[Origin]()
-    duplicates = 0
+    kept = _Kept[Origin]()
     least = 1
-    while len(chosen) < limit:
-        size = min(BATCH, max(limit - len(chosen), least))
-        before = len(chosen)
+    while kept.count < limit:
+        size = min(BATCH, max(limit - kept.count, least))
+        before = kept.count
         batch = list(islice(ordered, size))
         for one in _read(batch, read):
-            if len(chosen) == limit:
-                break
-            if seen.again(one):
-                duplicates += 1
+            if kept.count == limit:
+                return
+            content = content_key(one.row)
+            if kept.has_copy_of(one, content):
+                yield one, "duplicate"
             elif keep(one):
-                chosen.append(one)
+                kept.add(one, content)
+                yield one, "kept"
+            else:
+                yield one, "dropped"
         if len(batch) < size:
-            break
+            return
         # Doubled while nothing is found: a long run of dropped rows takes few reads.
-        least = 2 * size if len(chosen) == before else 1
-        if len(chosen) < limit and late():
-            return Merged(tuple(chosen), duplicates, cut=True)
-    return Merged(tuple(chosen), duplicates)
+        least = 2 * size if kept.count == before else 1
+        if kept.count < limit and late():
+            return
 
 
 def _labelled(
@@ -97,27 +126,29 @@ def _read(
             yield Chosen(origin, row)
 
 
-class _Seen(Generic[Origin]):
-    """Remembers rows by all that tells a copy."""
+class _Kept(Generic[Origin]):
+    """The rows in the list, by all that tells a copy of them. Equal content at an equal time is a copy
+    in another store, and in one store when it is the same project's: claude-mem writes an event
+    twice under one project, never under two."""
 
     def __init__(self) -> None:
+        self.count = 0
         self._marks: set[object] = set()
         self._contents: dict[object, list[tuple[Origin, str]]] = {}
 
-    def again(self, one: Chosen[Origin]) -> bool:
-        """Whether a row like this one was here before. Equal content at an equal time is a copy in
-        another store, and in one store when it is the same project's: claude-mem writes an event
-        twice under one project, never under two."""
-        row = one.row
-        marks: list[object] = [(one.origin, row.id)]
-        if row.origin is not None:
-            marks.append(("device", *row.origin))
-        content = content_key(row)
-        twins = self._contents.setdefault(content, []) if content is not None else []
-        known = not self._marks.isdisjoint(marks) or any(
-            origin is not one.origin or project == row.project for origin, project in twins
+    def has_copy_of(self, one: Chosen[Origin], content: object) -> bool:
+        return not self._marks.isdisjoint(_marks(one)) or any(
+            origin is not one.origin or project == one.row.project
+            for origin, project in self._contents.get(content, ())
         )
-        if not known:
-            self._marks.update(marks)
-            twins.append((one.origin, row.project))
-        return known
+
+    def add(self, one: Chosen[Origin], content: object) -> None:
+        self.count += 1
+        self._marks.update(_marks(one))
+        if content is not None:
+            self._contents.setdefault(content, []).append((one.origin, one.row.project))
+
+
+def _marks(one: Chosen[Origin]) -> list[object]:
+    here = (one.origin, one.row.id)
+    return [here] if one.row.origin is None else [here, ("device", *one.row.origin)]
