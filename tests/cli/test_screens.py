@@ -27,6 +27,11 @@ COMMANDS = (
     ["status"], ["query"], ["explain"], ["explain", "1"], ["worktrees"], ["config"], ["doctor"],
     ["projects"], ["search", "learned"], ["show", "1"], ["explain", "--verbose"],
 )  # fmt: skip
+DOING = (
+    ["hooks", "install", "cursor"], ["hooks", "install", "cursor"], ["hooks", "uninstall", "cursor"],
+    ["service", "status"], ["service", "uninstall"], ["allow"], ["deny"], ["start"], ["reload"],
+    ["logs"], ["stop"],
+)  # fmt: skip
 LONG = "a very long title that was learned " * 8
 
 
@@ -102,6 +107,38 @@ def test_a_pipe_and_no_color_get_no_colours(world: World, words: list[str]) -> N
     assert not ESCAPE.search(done.stdout + done.stderr)
     if words == ["status"]:
         assert not ESCAPE.search(shown(world, *words, NO_COLOR="1"))
+
+
+@pytest.mark.parametrize("look", ["terminal", "pipe", "no color"])
+def test_what_a_command_did_has_colours_in_a_terminal_alone(tmp_path: Path, look: str) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "w").mkdir()
+    with Daemon(tmp_path / "home") as daemon:
+        made = World(tmp_path / "home", tmp_path / "w", daemon)
+        made.repository("app")
+        for words in DOING:
+            if look == "pipe":
+                done = ours(made, *words, TERM="xterm-256color")
+                text = done.stdout + done.stderr
+            else:
+                text = shown(made, *words, NO_COLOR="1" if look == "no color" else "")
+            assert text.strip(), words
+            assert bool(ESCAPE.search(text)) is (look == "terminal"), (words, text)
+            assert words == ["logs"] or str(made.home) not in text, (words, text)
+
+
+def test_a_wait_of_over_a_second_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "w").mkdir()
+    with Daemon(tmp_path / "home") as daemon:
+        made = World(tmp_path / "home", tmp_path / "w", daemon)
+        made.repository("app")
+        os.kill(daemon.pid, signal.SIGSTOP)
+        terminal = Terminal(made, "query")
+        eventually(lambda: terminal.read() and "asking the daemon" in terminal.text, "a spinner")
+        assert terminal.close() == 0
+        assert "no observations" in terminal.text
+        assert "asking the daemon" not in ours(made, "query").stderr
 
 
 def test_nothing_is_cut_in_a_pipe(world: World) -> None:

@@ -184,11 +184,10 @@ def test_launchd_is_booted_out_before_it_is_loaded(tmp_path: Path) -> None:
     fake(tools, "launchctl", f'echo "$1" >> {tmp_path}/asked; [ "$1" != bootout ]')
     environ = {"HOME": str(tmp_path), "PATH": f"{tools}:/bin:/usr/bin"}
     plan = make_plan(environ, "/bin/sh", "darwin")
-    said: list[str] = []
-    manage.install(plan, environ, said.append)
+    manage.install(plan, environ, print)
     assert (tmp_path / "asked").read_text().split() == ["bootout", "bootstrap"]
     assert os.path.exists(tmp_path / "Library/LaunchAgents" / launchd.PLIST)
-    manage.uninstall(plan, environ, said.append)
+    manage.uninstall(plan, environ, print)
     assert not os.path.exists(tmp_path / "Library/LaunchAgents" / launchd.PLIST)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import click
 
 from claudemem_daemon.__main__ import in_process
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import folder, path_text, plain
 from claudemem_daemon.errors import InvalidRequest, NotFound
 from claudemem_daemon.hook import main as hook_main
@@ -69,20 +70,20 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
         else install(platform, os.environ, line, where)
     )
     if change.what == "unchanged":
-        click.echo(f"{path_text(change.path)}: our entries are there already")
+        screen.headed("unchanged", f"{screen.home(change.path)}: our entries are there already")
     else:
         known = PLATFORMS.get(platform)
         events = EVENTS if known is None else [event for event, _ in known.events]
-        click.echo(f"{path_text(change.path)}: entries for {', '.join(events)}")
+        screen.headed("wrote", f"{screen.home(change.path)}: entries for {', '.join(events)}")
         if change.backup is not None:
-            click.echo(f"  as it was: {path_text(change.backup)}")
+            screen.say(f"  as it was: {screen.home(change.backup)}", "dim", whole=True)
         if known is not None and known.note:
-            click.echo(f"  {known.note}")
+            screen.say(f"  {known.note}", "yellow")
     _name_theirs(change)
     _name_ignored(platform, project)
     twice = double_injection(os.environ, _claude_mem_settings())
     if twice is not None and platform in ("claude-code", "codex"):
-        click.echo(f"! {twice}")
+        screen.say(f"! {twice}", "yellow")
 
 
 @hooks_command.command("uninstall")
@@ -101,8 +102,11 @@ def uninstall_command(platform: str, user: bool, project: bool) -> None:
         if platform == NAME
         else uninstall(platform, os.environ, where)
     )
-    said = "no entry of ours there" if change.what == "nothing" else "our entries are out"
-    click.echo(f"{path_text(change.path)}: {said}")
+    path = screen.home(change.path)
+    if change.what == "nothing":
+        screen.headed("unchanged", f"{path}: no entry of ours there")
+    else:
+        screen.headed("removed", f"our entries from {path}")
     _name_theirs(change)
     _name_ignored(platform, project)
 
@@ -141,14 +145,14 @@ def _has_a_file(platform: str) -> None:
 def _name_theirs(change: Change) -> None:
     """Entries that ask us and that we did not write are somebody's own, and left alone."""
     for event, command in change.theirs:
-        click.echo(f"! left alone, not written by us: {event}: {plain(command, 200)}")
+        screen.say(f"! left alone, not written by us: {event}: {plain(command, 200)}", "yellow")
 
 
 def _name_ignored(platform: str, project: bool) -> None:
     known = PLATFORMS.get(platform)
     word = None if project or known is None else ignored(known, os.environ)
     if word is not None:
-        click.echo(f"! {plain(word, 300)}")
+        screen.say(f"! {plain(word, 300)}", "yellow")
 
 
 def _line(platform: str, curl: bool, program: Callable[[Mapping[str, str], str], str]) -> str:

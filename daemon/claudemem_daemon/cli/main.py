@@ -170,5 +170,10 @@ def _give_output_up() -> None:
 def _say(message: str, code: int) -> int:
     printable = message.encode(sys.stderr.encoding or "utf-8", "backslashreplace")
     text = printable.decode(sys.stderr.encoding or "utf-8")
-    print(f"claudemem-daemon: {text}", file=sys.stderr)
+    from claudemem_daemon.cli.options import colours
+
+    name = (
+        click.style("claudemem-daemon:", fg="red") if colours(sys.stderr) else "claudemem-daemon:"
+    )
+    print(f"{name} {text}", file=sys.stderr)
     return code

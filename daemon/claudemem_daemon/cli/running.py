@@ -11,7 +11,8 @@ from contextlib import suppress
 
 import click
 
-from claudemem_daemon.cli.options import path_text, plain
+from claudemem_daemon.cli import screen
+from claudemem_daemon.cli.options import colours, path_text, plain, waiting
 from claudemem_daemon.client import Client, Unreachable, is_daemon, lock_holder
 from claudemem_daemon.errors import DaemonError, NotFound
 from claudemem_daemon.hookfiles.commands import launcher
@@ -46,7 +47,7 @@ def start_command() -> None:
     """
     client = Client(os.environ)
     with suppress(Unreachable):
-        click.echo(f"already running, pid {client.get_json('/healthz')['pid']}")
+        screen.say(f"already running, pid {client.get_json('/healthz')['pid']}", "green")
         return
     with subprocess.Popen(
         [launcher(os.environ, sys.argv[0]), "run"],
@@ -56,7 +57,9 @@ def start_command() -> None:
         start_new_session=True,
         cwd="/",
     ) as process:
-        click.echo(f"started, pid {_answering(client, process)}")
+        with waiting("starting"):
+            pid = _answering(client, process)
+        screen.say(f"started, pid {pid}", "green")
         # Not waited for: it goes on without us.
         process.returncode = 0
 
@@ -92,12 +95,19 @@ def logs_command(follow: bool, lines: int) -> int:
         os.close(open_own(path, os.O_RDONLY))
     except OSError as error:
         raise NotFound(f"{path_text(path)}: no log there ({error.strerror})") from None
-    return _passed_on(["tail", "-n", str(lines), *(["-F"] if follow else []), path])
+    return _passed_on(["tail", "-n", str(lines), *(["-F"] if follow else []), path], coloured=True)
 
 
-def _passed_on(command: list[str]) -> int:
+def _passed_on(command: list[str], *, coloured: bool = False) -> int:
+    """Run a program that prints the log, which is `coloured` in a terminal; journalctl does so
+    itself."""
+    piped = subprocess.PIPE if coloured and colours() else None
     try:
-        return subprocess.call(command)
+        with subprocess.Popen(command, stdout=piped, text=True, errors="replace") as process:
+            for line in process.stdout or ():
+                when, _, message = line.rstrip("\n").partition(" ")
+                screen.headed(when, plain(message, 4000), "dim")
+        return process.returncode
     except OSError as error:
         raise DaemonError(f"{command[0]} cannot be run: {error.strerror}") from None
 
@@ -109,9 +119,8 @@ def reload_command() -> None:
     It does so by itself when settings.json changes. Exits 3 when no daemon runs.
     """
     answer = Client(os.environ).post("/v1/reload")
-    click.echo(f"settings read again, revision {answer['revision']}")
-    for warning in answer["warnings"]:
-        click.echo(f"! {plain(warning['message'], 400)}")
+    screen.say(f"settings read again, revision {answer['revision']}", "green")
+    screen.warn(answer["warnings"])
 
 
 @click.command("stop")
@@ -132,13 +141,14 @@ def stop_command() -> None:
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
-        click.echo("stopped")
+        screen.say("stopped", "green")
         return
     except PermissionError:
         raise DaemonError(f"pid {pid} belongs to another user: stop it as that user") from None
     end = time.monotonic() + STOP_SECONDS
-    while lock_holder(os.environ) == pid:
-        if time.monotonic() > end:
-            raise DaemonError(f"pid {pid} does not stop; `kill -9 {pid}` ends it")
-        time.sleep(0.02)
-    click.echo(f"stopped (it was pid {pid})")
+    with waiting("stopping"):
+        while lock_holder(os.environ) == pid:
+            if time.monotonic() > end:
+                raise DaemonError(f"pid {pid} does not stop; `kill -9 {pid}` ends it")
+            time.sleep(0.02)
+    screen.say(f"stopped (it was pid {pid})", "green")

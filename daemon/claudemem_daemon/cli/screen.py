@@ -56,6 +56,13 @@ def say(text: str, style: str = "", *, errors: bool = False, whole: bool = False
     show(screen(errors=errors), Text(text, style=style), whole=whole)
 
 
+def headed(head: str, text: str, style: str = "green") -> None:
+    """Print a line that is copied whole, its head coloured: what a command did, and to what."""
+    from rich.text import Text
+
+    show(screen(), Text.assemble((head, style), " ", text), whole=True)
+
+
 def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
     """Print without the blanks at the ends of lines that fill a table up."""
     with out.capture() as captured:

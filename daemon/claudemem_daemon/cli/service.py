@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 import click
 
 from claudemem_daemon.api import open_pipeline
-from claudemem_daemon.cli.options import path_text, plain
+from claudemem_daemon.cli import screen
+from claudemem_daemon.cli.options import path_text, plain, waiting
 from claudemem_daemon.database_url import names_database
 from claudemem_daemon.errors import ServiceError
 from claudemem_daemon.hookfiles.commands import lasting_launcher, launcher
@@ -35,23 +36,34 @@ def install_command(show: bool) -> None:
         for command in plan.start:
             click.echo("$ " + " ".join(command))
         return
-    manage.install(plan, os.environ, click.echo)
+    with waiting("asking the service manager"):
+        manage.install(plan, os.environ, _say)
 
 
 @service_command.command("uninstall")
 def uninstall_command() -> None:
     """Stop the service and remove exactly what install wrote."""
-    manage.uninstall(_plan(launcher), os.environ, click.echo)
+    with waiting("asking the service manager"):
+        manage.uninstall(_plan(launcher), os.environ, _say)
 
 
 @service_command.command("status")
 def status_command() -> int:
     """What is installed, and whether it can start. Exits 0 when active, 1 otherwise."""
     state = manage.look(_plan(launcher), os.environ)
-    click.echo(plain(state.sentence, 400))
+    style = {"active": "green", "broken": "red"}.get(state.state, "yellow")
+    screen.say(plain(state.sentence, 400), style)
     for path in state.files:
-        click.echo(f"  {path_text(path)}")
+        screen.say(f"  {screen.home(path)}", whole=True)
     return 0 if state.state == "active" else 1
+
+
+def _say(verb: str, what: str) -> None:
+    """A line of what was done; what is to be known besides has no verb."""
+    if verb:
+        screen.headed(f"{verb:<9}", screen.home(what))
+    else:
+        screen.say(what, "yellow")
 
 
 def _plan(program: Callable[[Mapping[str, str], str], str]) -> ServicePlan:

@@ -15,7 +15,7 @@ import click
 from claudemem_daemon import __version__
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import explained
-from claudemem_daemon.cli.options import make_question, plain
+from claudemem_daemon.cli.options import make_question, plain, waiting
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.age import age, duration
@@ -86,7 +86,8 @@ def _status() -> tuple[dict[str, Any], Headline]:
     """Everything that `status --json` prints, and the first line."""
     failures = read_log(os.environ)
     try:
-        shape: dict[str, Any] = json.loads(Client(os.environ).get("/v1/status"))
+        with waiting("asking the daemon"):
+            shape: dict[str, Any] = json.loads(Client(os.environ).get("/v1/status"))
         head = headline.of_answer(shape)
     except Unreachable as error:
         shape = {"schema": 1, "status": error.trouble, "client_version": __version__}
@@ -101,9 +102,9 @@ def _status() -> tuple[dict[str, Any], Headline]:
         "client_version": __version__,
         "hook_failures": [asdict(failure) for failure in failures],
         "hooks_not_allowed": {
-            name: list(waiting)
+            name: list(skipped)
             for name, platform in PLATFORMS.items()
-            if (waiting := installed(platform, os.environ, None).untrusted)
+            if (skipped := installed(platform, os.environ, None).untrusted)
         },
         "here": here,
     }

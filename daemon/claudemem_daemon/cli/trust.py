@@ -7,6 +7,7 @@ import os
 import click
 
 from claudemem_daemon.api import open_pipeline
+from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import folder, path_text
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.pipeline import Pipeline
@@ -24,7 +25,7 @@ def allow_command(path: str | None) -> None:
     with open_pipeline(os.environ) as pipeline:
         for store in _stores(path, pipeline):
             pipeline.trust.allow(store)
-            click.echo(f"allowed: {path_text(store)}")
+            screen.headed("allowed:", screen.home(store))
 
 
 @click.command("deny")
@@ -46,9 +47,11 @@ def deny_command(path: str | None) -> None:
         named = [] if os.path.isfile(given) else list(_named(given, pipeline))
         denied = [store for store in dict.fromkeys((*inside, *named)) if pipeline.trust.deny(store)]
         for store in denied:
-            click.echo(f"denied: {path_text(store)}")
+            screen.headed("denied:", screen.home(store))
         if not denied:
-            click.echo(f"nothing to take back: no store of {path_text(given)} is allowed")
+            screen.say(
+                f"nothing to take back: no store of {screen.home(given)} is allowed", "yellow"
+            )
 
 
 def _stores(path: str | None, pipeline: Pipeline) -> tuple[str, ...]:

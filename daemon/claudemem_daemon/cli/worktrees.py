@@ -10,7 +10,7 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import cwd_option, json_option, make_question, plain
+from claudemem_daemon.cli.options import cwd_option, json_option, make_question, plain, waiting
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.row_counts import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
@@ -41,7 +41,8 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
     with open_pipeline(os.environ) as pipeline:
         resolved = pipeline.resolved(question)
         repository = pipeline.repositories.resolve(question.cwd)
-        counts = count_rows(resolved, pipeline.pool)
+        with waiting("counting rows"):
+            counts = count_rows(resolved, pipeline.pool)
     shape: dict[str, Any] = {
         "resolved_by": repository.resolved_by,
         "worktrees": [_shape(line, counts) for line in _lines(repository, counts)],

@@ -22,7 +22,8 @@ from claudemem_daemon.service import launchd, systemd
 from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
 from claudemem_daemon.service.templates import SERVICE, SOCKET
 
-Say = Callable[[str], None]
+Say = Callable[[str, str], None]
+"""Takes a verb and what it was done to; without a verb, a sentence."""
 
 COMMAND_SECONDS = 30.0
 
@@ -55,19 +56,19 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     for path, content in plan.files.items():
         before = _read(path)
         if before == content:
-            say(f"unchanged  {path}")
+            say("unchanged", path)
             continue
         _write(path, content, environ)
-        say(f"{'wrote' if before is None else 'updated'}    {path}")
+        say("wrote" if before is None else "updated", path)
     for command in plan.start:
         done = _run(command, environ)
         if done is not None and command[:2] != ("launchctl", "bootout"):
             raise ServiceError(_explained(done, plan))
-    say(f"started    {SOCKET if plan.manager == 'systemd' else launchd.PLIST}")
+    say("started", SOCKET if plan.manager == "systemd" else launchd.PLIST)
     if plan.manager == "systemd":
         linger = lingering(environ)
         if linger is not True:
-            say(_LINGER)
+            say("", _LINGER)
 
 
 def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
@@ -76,14 +77,14 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     there = [path for path in plan.files if os.path.lexists(path)]
     _refuse_another(plan)
     if not there:
-        say("nothing is installed")
+        say("", "nothing is installed")
         return
     stopping, *rest = plan.stop
     trouble = _run(stopping, environ)
     for path in there:
         with suppress(FileNotFoundError):
             os.unlink(path)
-        say(f"removed    {path}")
+        say("removed", path)
     for folder in dict.fromkeys(map(os.path.dirname, there)):
         if trouble is not None and plan.manager == "systemd":
             _disable(folder)
@@ -91,7 +92,7 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     for command in rest:
         _run(command, environ)
     if trouble is not None:
-        say(f"! {_left_behind(trouble)}")
+        say("", f"! {_left_behind(trouble)}")
 
 
 def log_file(environ: Mapping[str, str]) -> str | None:
