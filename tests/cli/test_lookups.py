@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 from tests.cases.world import World
 from tests.cli.running import ours
 from tests.support.daemon import Daemon
-from tests.support.stores import add_observation, add_summary, make_store, run_sql
+from tests.support.stores import (
+    GENERATIONS,
+    Generation,
+    add_observation,
+    add_summary,
+    make_store,
+    run_sql,
+)
 
 FTS = (
     "CREATE VIRTUAL TABLE observations_fts USING fts5(title, subtitle, narrative, text, facts,"
@@ -260,6 +267,31 @@ def test_projects_are_ours_or_look_like_it_or_are_others(world: World) -> None:
                 assert all(p["ours"] for p in now if p["key"].partition("/")[0] == older)
     finally:
         run_sql(world.store, f"DELETE FROM observations WHERE id >= {rows[0]}")
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_the_store_of_any_release_answers_every_command(
+    tmp_path: Path, generation: Generation
+) -> None:
+    home = tmp_path / "home"
+    store = make_store(home / ".claude-mem" / "claude-mem.db", generation)
+    add_observation(store, project="app", title="Of ours", type="bugfix")
+    other = add_observation(store, project="other", title="Of another", type="bugfix")
+    with Daemon(home) as daemon:
+        made = World(home, tmp_path, daemon)
+        made.repository("app")
+        shape = get(made, "/v1/projects")
+        assert [(one["key"], one["rows"]) for one in shape["projects"]] == [
+            ("app", 1),
+            ("other", 1),
+        ]
+        told = ours(made, "explain", str(other)).stdout
+        assert "other_project" in told
+        assert "2026-01-01" in told, "the date of a row that is not ours too"
+        for command in (["context"], ["query"], ["explain"], ["show", "1"], ["search", "ours"],
+                        ["projects"], ["worktrees"], ["status"]):  # fmt: skip
+            done = ours(made, *command)
+            assert (done.returncode, "cannot" in done.stdout + done.stderr) == (0, False), command
 
 
 def test_without_a_daemon_the_answers_are_the_same(world: World) -> None:

@@ -92,7 +92,9 @@ def _of_store(
         if not ours and (name in resolved.keys.excluded or excluded(name, patterns)):
             continue
         judge = likeness.ownership if ours else None
-        wanted = admitted.wanted(name) if ours else Wanted((name,), (name,))
+        wanted = (
+            admitted.wanted(name) if ours else Wanted((name,), (name,) if name in merged else ())
+        )
         counted = count_key(path, reader, wanted, judge)
         project = StoreProject(name, path, counted.rows, counted.newest, ours)
         if not ours and name not in away and compared < MAX_COMPARED:

@@ -9,7 +9,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.accounting import Accounts, Disposition, reason_of
-from claudemem_daemon.selection.lookup import ALL, Ref
+from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Selection
 from claudemem_daemon.selection.ownership import Ownership
@@ -18,7 +18,7 @@ from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.plans import candidate
 from claudemem_daemon.stores.rows import Row, content_key
-from claudemem_daemon.stores.sql import Table
+from claudemem_daemon.stores.sql import Table, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Judge:
 
 
 def _epoch(source: Source, row: Row) -> int | None:
-    found = source.reader.among("observations", ALL.of(source), [row.id])
+    found = source.reader.among("observations", Wanted((row.project,)), [row.id])
     return found[0].epoch if found else None
 
 
