@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
+from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.sources import Sources
-from claudemem_daemon.stores import connection
+from claudemem_daemon.stores import connection, reader
 from claudemem_daemon.stores.connection import Guard
 from claudemem_daemon.stores.failures import slow
 from claudemem_daemon.stores.reader import SqliteReader
+from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sqlite_store import MAX_IDLE
 from tests.selection.asking import ask, exact, ids, make_keys, open_pool, prefix
 from tests.stores.reading import settle
@@ -617,3 +619,51 @@ def test_more_rows_are_found_where_the_first_ones_are_no_use(store: str, tmp_pat
             ]
             assert answer.duplicates > 0
             writer.run("UPDATE observations SET subtitle = NULL")
+
+
+def test_a_fault_of_ours_in_a_row_costs_that_row_and_says_so(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_observations(store, [{"title": title} for title in ("one", "odd", "two", "odder")])
+    decode_well, row_well = decode.observation, reader._row
+
+    def decode_badly(row: Row, *rest: Any) -> Any:
+        if "odd" in row.cells:
+            raise RuntimeError("a stranger's text")
+        return decode_well(row, *rest)
+
+    def row_badly(cells: tuple[Any, ...], epoch: int | None) -> Row:
+        if "odder" in cells:
+            raise RuntimeError("a stranger's text")
+        return row_well(cells, epoch)
+
+    monkeypatch.setattr(decode, "observation", decode_badly)
+    monkeypatch.setattr(reader, "_row", row_badly)
+    selection = ask(store)
+    assert [row.title for row in selection.observations] == ["two", "one"]
+    (warning,) = selection.warnings
+    assert (warning.code, warning.path) == ("store_rows", store)
+    assert "2 rows" in warning.message
+
+
+@pytest.mark.parametrize("method", ["present", "flow", "rows", "_flow", "highest_id"])
+def test_a_fault_of_ours_in_a_store_costs_that_store_and_says_so(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    other = make_store(tmp_path / "other.db")
+    add_observations(store, [{"title": "here"}])
+    add_observations(other, [{"title": "there"}])
+    well = getattr(SqliteReader, method)
+
+    def badly(self: SqliteReader, *rest: Any, **more: Any) -> Any:
+        if self.version.path == other:
+            raise RuntimeError("a stranger's text")
+        return well(self, *rest, **more)
+
+    monkeypatch.setattr(SqliteReader, method, badly)
+    selection = ask(other, store)
+    assert "here" in [row.title for row in selection.observations]
+    (warning,) = selection.warnings
+    assert (warning.code, warning.path) == ("store_unreadable", other)
+    assert "stranger" not in warning.message
+    assert [one.path for one in selection.stores if not one.ok] == [other]

@@ -19,6 +19,7 @@ from claudemem_daemon.selection.sources import Source, Sources, Want
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.rows import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class StoreQuery:
     store: str
     plan: str
     sql: str
-    parameters: tuple[str | int | float | None, ...]
+    parameters: tuple[Cell, ...]
     query_plan: tuple[str, ...]
     left_out: dict[str, str]
 

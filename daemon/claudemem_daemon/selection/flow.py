@@ -57,7 +57,7 @@ class Flow:
             return error
         self.unusable = self._reader.unusable - before
         self._ended = len(found) < number
-        return None
+        return self._reader.damage
 
     def candidates(self) -> Iterator[Candidate]:
         """All of them. Raises `StoreError` where they end too early."""

@@ -20,6 +20,7 @@ from claudemem_daemon.selection.model import Filters, Observation, ProjectReport
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import Source, Sources, Want, large_cells
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.letters import lower
 from claudemem_daemon.stores.model import Located
@@ -200,6 +201,9 @@ def _own_rows_exist(sources: Sources, ours: Ownership) -> bool:
                 return True
         except StoreError:
             return True
+        except Exception as error:  # noqa: BLE001 - it costs this store alone
+            sources.stopped(source, as_store_error(error, source.ref.path))
+            return True
     return False
 
 
@@ -252,8 +256,12 @@ def key_of(one: Chosen[Source]) -> str:
 def _high_water(sources: Sources) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in sources.opened:
-        with suppress(StoreError):
+        try:
             found[one.ref.path] = one.reader.highest_id()
+        except StoreError:
+            continue
+        except Exception as error:  # noqa: BLE001 - it costs this store alone
+            sources.stopped(one, as_store_error(error, one.ref.path))
     return found
 
 

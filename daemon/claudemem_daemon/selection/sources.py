@@ -24,6 +24,7 @@ from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreV
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.stores.salvage import DAMAGED
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
@@ -78,6 +79,8 @@ class Sources:
         for source in self.opened:
             for flow in source.flows.values():
                 flow.close()
+            if source.reader.damage is not None:
+                self._note(source, source.reader.damage)
         self.stack.close()
 
     def open(self, located: Located, keys: ProjectKeys, plan: dict[Table, int], want: Want) -> None:
@@ -120,7 +123,7 @@ class Sources:
                     *reader.once(("keys matched", keys), partial(_match_both, reader, keys)),
                 )
                 error = self._first_rows(source, plan, want)
-                if error is not None and not (last and error.reason == "slow"):
+                if error is not None and not self._leaves_rows(error, last=last):
                     raise error
                 reader.extend(self.deadline)
                 if crowded:
@@ -137,7 +140,13 @@ class Sources:
         self.opened.append(source)
         return error
 
+    @staticmethod
+    def _leaves_rows(error: StoreError, *, last: bool) -> bool:
+        """Whether the rows found before the error are for the answer."""
+        return error.reason in DAMAGED or (last and error.reason == "slow")
+
     def _first_rows(self, source: Source, plan: dict[Table, int], want: Want) -> StoreError | None:
+        damage: StoreError | None = None
         for table, rows in plan.items():
             admitted = source.admitted if table == "observations" else source.summaries
             if rows <= 0 or not admitted or not source.reader.has(table):
@@ -146,9 +155,10 @@ class Sources:
             source.flows[table] = flow
             error = flow.begin()
             self.lost[source.ref.path] += flow.unusable
-            if error is not None:
+            if error is not None and error.reason not in DAMAGED:
                 return error
-        return None
+            damage = damage or error
+        return damage
 
     def merging(self, limit: int, *, full: bool) -> Deadline:
         """When the rows must have been read, so that up to `limit` of them can still be written.

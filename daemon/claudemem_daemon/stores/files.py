@@ -9,6 +9,7 @@ from typing import Final
 
 from claudemem_daemon.stores.bounds import MAX_NAME, bounded
 from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.odd_text import raw
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import LIST, Parameter, Statement, Wanted, as_list
 
@@ -44,7 +45,7 @@ def outside(schema: Schema, wanted: Wanted, roots: Sequence[str]) -> Statement:
     for root in roots[:MAX_ROOTS]:
         for cell in cells:
             below.append(f"ifnull(instr({cell}, ?) > 0 AND instr({cell}, '/..') = 0, 0)")
-            parameters.append(json.dumps(root, ensure_ascii=False)[:-1])
+            parameters.append(raw(json.dumps(root, ensure_ascii=False)[:-1]))
     absolute = " OR ".join(_may_be_absolute(cell) for cell in cells)
     return Statement(
         f"SELECT id, {bounded('project', MAX_NAME)}, {', '.join(cells)} FROM observations"

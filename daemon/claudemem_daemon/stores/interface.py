@@ -82,6 +82,10 @@ class StoreReader(Protocol):
     def unusable(self) -> int:
         """Matching rows that were found so far and have no id by which they could be read."""
 
+    @property
+    def damage(self) -> StoreError | None:
+        """Why rows may be missing among those that were found so far, though others come."""
+
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
         """The same in pages, none of them empty."""
 

@@ -6,7 +6,7 @@ SQLite hops from one name to the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from claudemem_daemon.stores.bounds import MAX_NAME
 from claudemem_daemon.stores.model import Schema
@@ -34,6 +34,17 @@ def present(
             parts.append(f"SELECT {number}, value FROM ({_having(schema, table, column)})")
             parameters.append(as_list(names))
     return Statement(" UNION ALL ".join(parts), (*parameters,))
+
+
+def without_indexes(table: Table, columns: Sequence[Column]) -> Iterator[Statement]:
+    """Each name of each row, after the number of its column, from one end and from the other."""
+    for number, column in enumerate(columns):
+        for order in ("ASC", "DESC"):
+            yield Statement(
+                f"SELECT {number}, {column} FROM {table} NOT INDEXED WHERE typeof({column}) = 'text'"
+                f" AND octet_length({column}) <= {MAX_NAME} ORDER BY id {order}",
+                (),
+            )
 
 
 def _having(schema: Schema, table: Table, column: Column) -> str:

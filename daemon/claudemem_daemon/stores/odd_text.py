@@ -1,8 +1,13 @@
-"""Rows of a statement, whatever bytes their texts are: what is not UTF-8 becomes U+FFFD."""
+"""Rows of a statement, whatever bytes their texts are.
+
+A byte that is no UTF-8 is a lone surrogate, as Python's `surrogateescape` has it: `rows.text` makes
+U+FFFD of it, and `raw` the byte again, by which SQLite finds the row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -10,13 +15,29 @@ import apsw
 
 from claudemem_daemon.stores.rows import Cell
 
-_CODECS: Final = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
+_CODECS: Final = {
+    "UTF-8": ("utf-8", "surrogateescape"),
+    "UTF-16le": ("utf-16-le", "replace"),
+    "UTF-16be": ("utf-16-be", "replace"),
+}
+
+
+def raw(value: str) -> str | bytes:
+    """The text as a parameter of a statement: as bytes where it is no Unicode."""
+    if value.isascii():
+        return value
+    with suppress(UnicodeEncodeError):
+        value.encode()
+        return value
+    with suppress(UnicodeEncodeError):
+        return value.encode("utf-8", "surrogateescape")
+    return value.encode("utf-8", "surrogatepass")
 
 
 def text_rows(
     db: apsw.Connection,
     statement: str,
-    parameters: tuple[str | int | float | None, ...] = (),
+    parameters: tuple[Cell, ...] = (),
     *,
     can_cache: bool = True,
 ) -> Iterator[tuple[Cell, ...]]:
@@ -38,11 +59,11 @@ def text_rows(
         cursor.close(True)
     cursor = db.cursor()
     try:
-        codec = _CODECS[str(cursor.execute("PRAGMA encoding").fetchall()[0][0])]
+        codec, errors = _CODECS[str(cursor.execute("PRAGMA encoding").fetchall()[0][0])]
         rows = cursor.execute(_as_bytes(statement, columns), parameters, can_cache=False)
         for row in islice(rows, given, None):
             yield tuple(
-                cell.decode(codec, "replace") if is_text and isinstance(cell, bytes) else cell
+                cell.decode(codec, errors) if is_text and isinstance(cell, bytes) else cell
                 for is_text, cell in zip(row[::2], row[1::2], strict=True)
             )
     finally:

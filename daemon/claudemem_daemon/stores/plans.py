@@ -16,6 +16,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import Cell, epoch_ms, row_id, text
+from claudemem_daemon.stores.salvage import DAMAGED, by_halves, until_damage
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
@@ -113,6 +114,8 @@ class Plans:
         self._learnt = learnt
         self.unusable: set[Cells] = set()
         """Rows whose id is no whole number, by which they could be read."""
+        self.damage: StoreError | None = None
+        """What kept rows from being found the way that was planned."""
 
     def choose(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """With n rows of N in these projects the project plan reads n rows; the walk reads the
@@ -166,7 +169,21 @@ class Plans:
     def candidates(
         self, table: Table, wanted: Wanted, limit: int
     ) -> Generator[Candidate, None, None]:
-        """All matching rows in order, worked out about `limit` at a time, or `AT_ONCE`."""
+        """All matching rows in order, worked out about `limit` at a time, or `AT_ONCE`. Of damaged
+        pages the rows that can be read come before the error."""
+        given: set[int] = set()
+        try:
+            for one in self._planned(table, wanted, limit):
+                given.add(one.id)
+                yield one
+        except StoreError as error:
+            if error.reason not in DAMAGED:
+                raise
+            self.damage = error
+            yield from _without(given, _in_order(self._salvaged(table, wanted)))
+            raise
+
+    def _planned(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
         plan = self.choose(table, wanted, limit)
         limit = min(limit, AT_ONCE)
         if plan == "recent":
@@ -185,6 +202,24 @@ class Plans:
     def _all(self, table: Table, wanted: Wanted) -> Iterator[Candidate]:
         statements = sql.all_rows(self._schema, table, wanted)
         yield from _in_order(row for one in statements for row in self._usable(table, one))
+
+    def _salvaged(self, table: Table, wanted: Wanted) -> Iterator[Cells]:
+        """All matching rows to which the projects' indexes lead, or the table from either end."""
+        damage: list[StoreError] = []
+        ids: list[int] = []
+        by_index = sql.ids_of(self._schema, table, wanted)
+        for one in by_index:
+            ids += filter(None, (row_id(row[0]) for row in until_damage(self._ask(one), damage)))
+        if damage or not by_index:
+            for one in sql.without_indexes(self._schema, table, wanted):
+                yield from until_damage(self._usable(table, one), damage)
+        ids.sort(reverse=True)
+
+        def read(some: Sequence[int]) -> Iterator[Cells]:
+            return self._usable(table, sql.matching(self._schema, table, wanted, some))
+
+        for start in range(0, len(ids), AT_ONCE):
+            yield from by_halves(ids[start : start + AT_ONCE], read, damage)
 
     def _usable(self, table: Table, statement: Statement) -> Iterator[Cells]:
         """Rows without those whose id is no whole number."""
@@ -214,8 +249,9 @@ class Plans:
                 statement = sql.newest_by_id(self._schema, table, wanted, column, name, step, below)
                 try:
                     ids = self._take(statement, found)
-                except StoreError:
-                    yield from _fresh(found.values(), given)
+                except StoreError as error:
+                    if error.reason not in DAMAGED:
+                        yield from _fresh(found.values(), given)
                     raise
                 if len(ids) == step:
                     down_to[column, name] = min(ids)
@@ -281,8 +317,9 @@ class Plans:
                 )
             except OutOfBudget:
                 continue
-            except StoreError:
-                yield from sorted(first, key=RANK, reverse=True)
+            except StoreError as error:
+                if error.reason not in DAMAGED:
+                    yield from sorted(first, key=RANK, reverse=True)
                 raise
             if learn:
                 self._learnt.learn(table, wanted, plan)
@@ -366,6 +403,8 @@ def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
     try:
         ranks.update(_rank(row) for row in rows)
     except StoreError as failure:
+        if failure.reason in DAMAGED:
+            raise
         error = failure
     for at, project, identity in sorted(ranks, reverse=True):
         yield candidate(identity, None if at == -math.inf else int(at), project)

@@ -34,6 +34,7 @@ from claudemem_daemon.stores.rows import (
     row_id,
     text,
 )
+from claudemem_daemon.stores.salvage import DAMAGED, by_halves, until_damage
 from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
@@ -78,13 +79,19 @@ class SqliteReader:
         """Every project of the table, once; the same object for as long as they are the same."""
         if column not in self._columns(table):
             return ()
-        ((number, joined),) = self._flow(name_sql.distinct_at_once(self.schema, table, column))
+        try:
+            ((number, joined),) = self._flow(name_sql.distinct_at_once(self.schema, table, column))
+        except StoreError as error:
+            names = self._names_without_indexes(error, table, (column,))
+            return tuple(dict.fromkeys(text(name) for _, name in names))
         if not number:
             return ()
         if not isinstance(joined, str) or joined.count("\0") + 1 != number:  # NUL in a name
             rows = self._flow(name_sql.distinct(self.schema, table, column))
-            return tuple(str(row[0]) for row in rows)
-        return self._kept.made(("names", table, column, joined), lambda: tuple(joined.split("\0")))
+            return tuple(text(row[0]) for row in rows)
+        return self._kept.made(
+            ("names", table, column, joined), lambda: tuple(map(text, joined.split("\0")))
+        )
 
     def merged(self, table: Table = "observations") -> tuple[str, ...]:
         """Every project that rows were merged into."""
@@ -111,8 +118,12 @@ class SqliteReader:
         if columns and (left or prefixes):
             wanted = frozenset(left)
             statement = name_sql.present(self.schema, table, columns, left, prefixes)
-            for number, cell in self._flow(statement):
-                name = str(cell)
+            try:
+                rows = list(self._flow(statement))
+            except StoreError as error:
+                rows = list(self._names_without_indexes(error, table, columns))
+            for number, cell in rows:
+                name = text(cell)
                 # Above a prefix that ends in the last character of all SQL was given no bound.
                 if name in wanted or name.startswith(starts):
                     found[columns[int(number or 0)]][name] = None
@@ -126,12 +137,17 @@ class SqliteReader:
         if index is None:
             return self.projects(table)
         statement = name_sql.first_of_each(table, "project", index)
-        firsts = [str(row[0]) for row in self._flow(statement)]
+        try:
+            firsts = [text(row[0]) for row in self._flow(statement)]
+        except StoreError as error:
+            if error.reason not in DAMAGED:
+                raise
+            return self.projects(table)
         heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
         if len(heads) * len(leaves) > MOST_JOINED:
             return self.projects(table)
         joined = name_sql.joined(table, "project", index, heads, leaves)
-        return (*firsts, *(str(row[0]) for row in self._flow(joined)))
+        return (*firsts, *(text(row[0]) for row in self._flow(joined)))
 
     def highest_id(self) -> int:
         return self.once(("highest",), self._highest_id)
@@ -162,12 +178,16 @@ class SqliteReader:
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
         """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
         a time. Close it before the reading ends."""
-        return self._plans.candidates(table, wanted, limit)
+        return self._plans.candidates(table, self._spelled(table, wanted), limit)
 
     @property
     def unusable(self) -> int:
         """Matching rows that were found so far and have no id by which they could be read."""
         return len(self._plans.unusable)
+
+    @property
+    def damage(self) -> StoreError | None:
+        return self._plans.damage
 
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
         """The same in pages, none of them empty."""
@@ -177,7 +197,7 @@ class SqliteReader:
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
         """Those of `ids` that match, in the order of the answer."""
-        return list(self._plans.among(table, wanted, ids))
+        return list(self._plans.among(table, self._spelled(table, wanted), ids))
 
     def named(self, names: Sequence[str]) -> tuple[int, ...]:  # noqa: ARG002 - ids are numbers
         return ()
@@ -207,9 +227,14 @@ class SqliteReader:
         """The rows themselves as they are read, in no order; without those that cannot be."""
         wanted = {one.id: one for one in chosen}
         few = len(chosen) <= MOST_REMEMBERED
+        damage: list[StoreError] = []
+
+        def read(ids: Sequence[int]) -> Iterator[Cells]:
+            return self._flow(sql.wide(self.schema, table, ids))
+
         for start in range(0, len(chosen), WIDE_ROWS):
             ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
-            for cells in self._flow(sql.wide(self.schema, table, ids)):
+            for cells in by_halves(ids, read, damage):
                 number = row_id(cells[0])
                 one = wanted.get(number) if number is not None else None
                 # Ids that are not unique can be another project's as well.
@@ -230,6 +255,8 @@ class SqliteReader:
                     continue
                 yield row
                 self._check_time()
+        if damage:
+            raise damage[0]
 
     def _large_row(self, table: Table, cells: Cells, epoch: int | None) -> Row:
         """A row some of whose cells are too large: texts cut, with a mark at the end that says so,
@@ -266,10 +293,17 @@ class SqliteReader:
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
         """How the observations are found, for explain."""
+        wanted = self._spelled("observations", wanted)
         plan = self.plan("observations", wanted, limit)
         found = self._plans.statements("observations", wanted, limit)
         return tuple(
-            ExplainedQuery(plan, one.text, one.parameters, self.query_plan(one)) for one in found
+            ExplainedQuery(
+                plan,
+                one.text,
+                tuple(text(p) if isinstance(p, bytes) else p for p in one.parameters),
+                self.query_plan(one),
+            )
+            for one in found
         )
 
     def files_of_session(self, session: str) -> Iterator[Cell]:
@@ -280,6 +314,7 @@ class SqliteReader:
     def files_outside(
         self, wanted: Wanted, roots: Sequence[str]
     ) -> Iterator[tuple[int, str, Cell, Cell]]:
+        wanted = self._spelled("observations", wanted)
         for number, project, read, modified in self._flow(
             files.outside(self.schema, wanted, roots)
         ):
@@ -296,6 +331,7 @@ class SqliteReader:
     ) -> list[RowGroup]:
         """The rows of the projects, counted by what each filter says of them."""
         found: list[RowGroup] = []
+        wanted = self._spelled("observations", wanted)
         for cells in self._flow(counting.groups(self.schema, wanted, ids, without)):
             project, merged, kind, *flags, rows = cells
             right_type, right_concept, readable, right_platform = map(bool, flags)
@@ -310,6 +346,7 @@ class SqliteReader:
 
     def lost_concepts(self, wanted: Wanted, without: Collection[int] = ()) -> dict[str, int]:
         """Concepts of the rows that only the list of concepts keeps out: how many have each."""
+        wanted = self._spelled("observations", wanted)
         statement = counting.lost_concepts(self.schema, wanted, without)
         if statement is None:
             return {}
@@ -320,6 +357,7 @@ class SqliteReader:
 
     def how_many(self, wanted: Wanted) -> int:
         """Rows of the projects, whatever the filters."""
+        wanted = self._spelled("observations", wanted)
         for row in self._flow(counting.rows_of(self.schema, wanted)):
             return int(row[0] or 0)
         return 0
@@ -327,6 +365,36 @@ class SqliteReader:
     def query_plan(self, statement: Statement) -> tuple[str, ...]:
         rows = self._flow(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
         return tuple(str(row[3]) for row in rows)
+
+    def _spelled(self, table: Table, wanted: Wanted) -> Wanted:
+        """With each name that has U+FFFD in it, all that read so: their bytes are no UTF-8."""
+        spelled: dict[Column, tuple[str, ...]] = {}
+        for column, names in wanted.branches:
+            odd = [name for name in names if "\ufffd" in name]
+            if odd:
+                every = set(names)
+                for name in odd:
+                    begin = name.partition("\ufffd")[0]
+                    rows = self._flow(name_sql.distinct(self.schema, table, column, begin))
+                    every.update(str(row[0]) for row in rows if text(row[0]) == name)
+                spelled[column] = tuple(every)
+        if not spelled:
+            return wanted
+        return replace(
+            wanted,
+            projects=spelled.get("project", wanted.projects),
+            merged=spelled.get("merged_into_project", wanted.merged),
+        )
+
+    def _names_without_indexes(
+        self, error: StoreError, table: Table, columns: Sequence[Column]
+    ) -> Iterator[Cells]:
+        """Where an index is damaged, every name that the table gives from either end, after the
+        number of its column. Raises `error` where it says something else."""
+        if error.reason not in DAMAGED:
+            raise error
+        for one in name_sql.without_indexes(table, columns):
+            yield from until_damage(self._flow(one), [])
 
     def _check_time(self) -> None:
         """Raises `StoreError`: the guard counts steps of SQLite, and what is made of a large row

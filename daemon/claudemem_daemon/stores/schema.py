@@ -9,6 +9,7 @@ import apsw
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.odd_text import text_rows
+from claudemem_daemon.stores.rows import Cell, text
 
 NEEDED: Final = frozenset({"id", "project", "created_at_epoch"})
 """An observations table without these is not claude-mem's."""
@@ -63,11 +64,10 @@ def probe(db: apsw.Connection, path: str) -> Schema:
 _PLAIN: Final = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
-def _once(
-    db: apsw.Connection, statement: str, *parameters: str
-) -> list[tuple[apsw.SQLiteValue, ...]]:
+def _once(db: apsw.Connection, statement: str, *parameters: str) -> list[tuple[Cell, ...]]:
     """All rows of a statement that is not asked again: prepared ones take several KB each."""
-    return list(text_rows(db, statement, parameters, can_cache=False))
+    rows = text_rows(db, statement, parameters, can_cache=False)
+    return [tuple(text(one) if isinstance(one, str) else one for one in row) for row in rows]
 
 
 def _columns(db: apsw.Connection, table: str) -> frozenset[str]:

@@ -22,13 +22,14 @@ from typing import Final, Literal
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large
 from claudemem_daemon.stores.letters import lowered
 from claudemem_daemon.stores.model import Schema
+from claudemem_daemon.stores.odd_text import raw
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
 from claudemem_daemon.stores.schema import index_on
 
 Table = Literal["observations", "session_summaries"]
 Plan = Literal["project", "walk", "both", "time", "recent"]
 Column = Literal["project", "merged_into_project"]
-Parameter = str | int | float | None
+Parameter = str | bytes | int | float | None
 Parameters = tuple[Parameter, ...]
 
 TIMED: Final = "created_at_epoch >= 100000000 AND created_at_epoch < 100000000000000000"
@@ -86,7 +87,8 @@ class Builder:
         return " AND ".join(self.terms) or "1"
 
 
-LIST: Final = "(SELECT value FROM json_each(?))"
+LIST: Final = "(SELECT value FROM json_each(CAST(? AS TEXT)))"
+"""Of a parameter that `as_list` makes; of bytes where a name is no UTF-8."""
 
 NARROW: Final = ", ".join(
     ("id", *(bounded(name, MAX_NAME) for name in ("created_at_epoch", "created_at", "project")))
@@ -142,6 +144,28 @@ def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, .
     return tuple(found)
 
 
+def ids_of(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
+    """The ids of all rows of the projects by their indexes alone; nothing without one of these."""
+    indexes = [index_on(schema, table, column) for column, _ in wanted.branches]
+    if None in indexes:
+        return ()
+    return tuple(
+        Statement(
+            f"SELECT id FROM {table} INDEXED BY {index} WHERE {column} IN {LIST}", (as_list(names),)
+        )
+        for index, (column, names) in zip(indexes, wanted.branches, strict=True)
+    )
+
+
+def without_indexes(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, Statement]:
+    """All matching rows by the table alone, from its one end and from its other."""
+    one = recent_rows(schema, table, wanted)
+    return (
+        Statement(f"{one.text} ORDER BY id ASC", one.parameters),
+        Statement(f"{one.text} ORDER BY id DESC", one.parameters),
+    )
+
+
 def recent_rows(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The recent plan: matching rows above `wanted.above`, in no order."""
     where = Builder()
@@ -164,7 +188,8 @@ def newest_by_id(
     """The walk plan's first half: matching rows of one project, highest ids (`below` one that was
     reached before) first."""
     where = Builder()
-    where.add(f"{column} = ?", name)
+    value = raw(name)
+    where.add(f"{column} = {'?' if isinstance(value, str) else 'CAST(? AS TEXT)'}", value)
     if below is not None:
         where.add("id < ?", below)
     _filters(schema, table, wanted, where)
@@ -322,7 +347,7 @@ CONCEPTS: Final = (
 malformed row would end the whole query."""
 
 
-def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str]:
+def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str | bytes]:
     """At least one of `concepts`, or too many to be read: such a row is shown without them."""
     if "concepts" not in schema.observations:
         return "? IS NULL", ""  # nothing passes: the parameter is a text
@@ -391,13 +416,13 @@ def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:
     )
 
 
-def id_list(schema: Schema, table: Table, ids: Sequence[int]) -> str:
+def id_list(schema: Schema, table: Table, ids: Sequence[int]) -> str | bytes:
     """The parameter for `LIST` of ids, which a column of another type can hold as text."""
     if table in schema.loose_ids:
         return json.dumps([*ids, *map(str, ids)])
     return as_list(ids)
 
 
-def as_list(values: Sequence[str] | Sequence[int]) -> str:
+def as_list(values: Sequence[str] | Sequence[int]) -> str | bytes:
     """The parameter for `LIST`."""
-    return json.dumps(list(values))
+    return raw(json.dumps(list(values), ensure_ascii=False))

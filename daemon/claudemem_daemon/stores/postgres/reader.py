@@ -108,6 +108,7 @@ class DatabaseReader:
     not read before."""
 
     schema = SCHEMA
+    damage = None
 
     def __init__(
         self,
