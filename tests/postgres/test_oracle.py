@@ -36,6 +36,9 @@ SELECT metadata->>'title', floor(extract(epoch FROM created_at) * 1000)::bigint,
 FROM observations
 WHERE metadata->>'project' = ANY(%s) AND kind = ANY(%s) AND metadata->'concepts' ?| %s
 """
+GONE = """
+DELETE FROM observations WHERE id IN (SELECT id FROM observations ORDER BY created_at DESC LIMIT %s)
+"""
 
 
 @pytest.mark.parametrize("database", ["", "en-US"], indirect=True)
@@ -50,17 +53,9 @@ def test_the_one_list_is_what_plain_sql_says(machine: Machine, admin: Admin, see
     if seed:
         admin.execute("CREATE INDEX ON observations ((metadata->>'project'), created_at DESC)")
     for number, at in enumerate(times[100:]):
-        row = described(chance, f"remote {number}", at if number % 5 else times[100])
-        add_row(
-            admin,
-            row["project"],
-            row["title"],
-            kind=row["type"],
-            at=iso(row["created_at_epoch"]),
-            concepts=row["concepts"],
-        )
+        add(admin, described(chance, f"remote {number}", at if number % 5 else times[100]))
     with Daemon(machine.home) as daemon:
-        for _ in range(12):
+        for turn in range(12):
             types = chance.sample(TYPES, chance.randint(1, 3))
             concepts = chance.sample(CONCEPTS, chance.randint(1, 3))
             limit = chance.choice((1, 7, 50, 300))
@@ -73,6 +68,20 @@ def test_the_one_list_is_what_plain_sql_says(machine: Machine, admin: Admin, see
             assert [row[:2] for row in found] == [row[:2] for row in expected[:limit]]
             assert set(found) <= set(expected)
             assert len(set(found)) == len(found)
+            if turn % 3:
+                admin.execute(GONE, (chance.randint(0, 20),))
+                add(admin, described(chance, f"later {turn}", chance.choice(times[100:])))
+
+
+def add(admin: Admin, row: dict[str, Any]) -> None:
+    add_row(
+        admin,
+        row["project"],
+        row["title"],
+        kind=row["type"],
+        at=iso(row["created_at_epoch"]),
+        concepts=row["concepts"],
+    )
 
 
 def described(chance: random.Random, title: str, at: int) -> dict[str, Any]:

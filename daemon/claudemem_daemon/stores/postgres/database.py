@@ -229,7 +229,8 @@ class DatabaseStore:
         with self._lock:
             self._answers_at = time.time()
             if self._answers is None or self._answers.snapshot != snapshot:
-                self._answers = Answers(snapshot, next(self._numbers), complete)
+                oldest = self._answers.oldest if self._answers is not None else {}
+                self._answers = Answers(snapshot, next(self._numbers), complete, oldest)
             return self._answers
 
     def _has_index(self, session: Session) -> bool:

@@ -37,6 +37,7 @@ BASE_WEIGHT: Final = 4096
 CELL_WEIGHT: Final = 50
 WIDE_ROWS: Final = 50
 """Whole rows read at once."""
+MAX_OLDEST: Final = 256
 MAX_IDS: Final = 20_000
 MIN_PAGE: Final = 20
 MAX_PAGE: Final = 1_000
@@ -58,12 +59,14 @@ class Answers:
     and while the server is away it stands in. Safe from several threads.
 
     complete: up to which microsecond every row was there.
+    oldest: of pages as they were read last, in this state or before, the last row's microsecond.
     ids: the text ids of the rows that were seen, by their numbers.
     """
 
     snapshot: str
     number: int
     complete: int
+    oldest: dict[sql.Page, int]
     ids: dict[int, str] = field(default_factory=dict)
     _known: OrderedDict[tuple[object, ...], tuple[Any, int]] = field(default_factory=OrderedDict)
     """With the weight of each."""
@@ -145,21 +148,12 @@ class DatabaseReader:
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        starts = tuple(prefixes)
-        if not self._indexed:
-            names = [*names, *(name for name in self.projects() if name.startswith(starts))]
-            prefixes = ()
-        found = self._known(sql.present(names, prefixes))
-        wanted = frozenset(names)
+        found = self._known(sql.present(names, prefixes) if self._indexed else sql.NAMES)
+        wanted, starts = frozenset(names), tuple(prefixes)
         # To look whether a project has a summary costs as much as to look for the newest ones.
-        return tuple(
-            sorted(
-                name
-                for name, observed in found
-                if (name in wanted or name.startswith(starts))
-                and (observed or table == "session_summaries")
-            )
-        ), ()
+        either = table == "session_summaries"
+        own = (name for name, observed in found if observed or either)
+        return tuple(sorted(n for n in own if n in wanted or n.startswith(starts))), ()
 
     def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         return self.projects()
@@ -168,13 +162,11 @@ class DatabaseReader:
         return sql.row_number("", self._answers.complete)
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
-        # Some more than are wanted: those of the last millisecond wait for the row after them.
-        size = max(MIN_PAGE, min(limit + SPARE, MAX_PAGE))
+        size = _page_size(limit)
         before: sql.Position | None = None
         same: list[Candidate] = []
         while True:
-            query = sql.newest(table, wanted, size, before)
-            page = self._known(query)
+            page = self._page(sql.Page(table, wanted, size, before))
             for identity, microseconds, project in page:
                 row = self._candidate(str(identity), int(microseconds), project)
                 if (wanted.above is not None and row.id <= wanted.above) or (
@@ -190,6 +182,22 @@ class DatabaseReader:
                 yield from sorted(same, key=RANK, reverse=True)
                 return
             before = int(page[-1][1]), str(page[-1][0])
+
+    def _page(self, page: sql.Page) -> list[tuple[Any, ...]]:
+        return self._answers.get(("page", page), lambda: self._read_page(page), _weight)
+
+    def _read_page(self, page: sql.Page) -> list[tuple[Any, ...]]:
+        """Rows are added far more often than taken away: the page is hardly ever older than it was."""
+        oldest = self._answers.oldest
+        since = oldest.get(page)
+        rows = [] if since is None else self._rows(sql.newest(page, since, indexed=self._indexed))
+        if len(rows) < page.size:
+            rows = self._rows(sql.newest(page, None, indexed=self._indexed))
+        if len(rows) == page.size and page.before is None and page.wanted.above is None:
+            if len(oldest) >= MAX_OLDEST:
+                oldest.clear()
+            oldest[page] = int(rows[-1][1])
+        return rows
 
     @property
     def unusable(self) -> int:
@@ -274,9 +282,8 @@ class DatabaseReader:
             yield number, str(project), read, modified
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
-        query = sql.newest(
-            "observations", wanted, max(MIN_PAGE, min(limit + SPARE, MAX_PAGE)), None
-        )
+        page = sql.Page("observations", wanted, _page_size(limit))
+        query = sql.newest(page, None, indexed=self._indexed)
         steps = self._rows(sql.Query("EXPLAIN " + query.text, query.parameters))
         return (
             ExplainedQuery(
@@ -344,6 +351,11 @@ class DatabaseReader:
         if self._session is None:
             raise self.trouble or StoreError("closed", path=self.version.path, reason="away")
         return self._session.rows(query.text, query.parameters)
+
+
+def _page_size(limit: int) -> int:
+    """Some more than are wanted: those of the last millisecond wait for the row after them."""
+    return max(MIN_PAGE, min(limit + SPARE, MAX_PAGE))
 
 
 def _weight(rows: list[tuple[Any, ...]]) -> int:

@@ -61,9 +61,10 @@ INDEXED: Final = Query(
     " (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass('observations'))"
 )
 NAMES: Final = Query(
-    f"SELECT DISTINCT {PROJECT} FROM observations"
-    f" WHERE octet_length({PROJECT}) <= {MAX_NAME} AND {PROJECT} IS NOT NULL"
+    f"SELECT {PROJECT}, bool_or(kind <> 'summary') FROM observations"
+    f" WHERE octet_length({PROJECT}) <= {MAX_NAME} GROUP BY 1"
 )
+"""Each with whether it has an observation."""
 NAMES_BY_INDEX: Final = Query(
     "WITH RECURSIVE names AS ("
     f"(SELECT {PROJECT} AS name FROM observations WHERE {PROJECT} IS NOT NULL"
@@ -77,7 +78,7 @@ NAMES_BY_INDEX: Final = Query(
 
 def present(names: Sequence[str], prefixes: Sequence[str]) -> Query:
     """`names` and the projects that begin with a prefix, and perhaps others, each with whether it
-    has an observation. Of the index one step a name."""
+    has an observation; one index step a name."""
     # The last letter in the order of bytes, and the one in the order of ICU.
     end = "greatest(prefix || chr(1114111), prefix || chr(65535))"
     step = (
@@ -100,19 +101,35 @@ def row_number(identity: str, microseconds: int) -> int:
     return microseconds << 32 | crc32(identity.encode())
 
 
-def newest(table: Table, wanted: Wanted, limit: int, before: Position | None) -> Query:
-    """The next `limit` matching rows after `before`, newest first: id, microseconds, project.
-    Rows at the very bounds of `wanted.above` and `wanted.upto` are among them."""
-    where, parameters = conditions(table, wanted)
-    if before is not None:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The next `size` matching rows after `before`, newest first."""
+
+    table: Table
+    wanted: Wanted
+    size: int
+    before: Position | None = None
+
+
+def newest(page: Page, since: int | None, *, indexed: bool) -> Query:
+    """Of a page, what is not older than `since` (microseconds): id, microseconds, project. Rows at
+    the very bounds of `wanted.above` and `wanted.upto` are among them."""
+    where, parameters = conditions(page.table, page.wanted)
+    if since is not None:
+        where.append(f"o.created_at >= {FROM_MICROSECONDS}")
+        parameters.append(since)
+    if page.before is not None:
         where.append(f"(o.created_at, o.id) < ({FROM_MICROSECONDS}, %s)")
-        parameters += before
+        parameters += page.before
+    rows = f"observations AS o WHERE {PROJECT} = wanted.project AND {' AND '.join(where)}"
     order = "ORDER BY o.created_at DESC, o.id DESC LIMIT %s"
+    if indexed:  # a few rows of each project; otherwise the table is read, once
+        rows = f"LATERAL (SELECT o.id, o.created_at FROM {rows} {order}) AS o"
+        parameters.append(page.size)
     return Query(
         f"SELECT o.id, {MICROSECONDS}, wanted.project FROM unnest(%s::text[]) AS wanted(project),"
-        " LATERAL (SELECT o.id, o.created_at FROM observations AS o"
-        f" WHERE {PROJECT} = wanted.project AND {' AND '.join(where)} {order}) AS o {order}",
-        (wanted.projects, *parameters, limit, limit),
+        f" {rows} {order}",
+        (page.wanted.projects, *parameters, page.size),
     )
 
 
