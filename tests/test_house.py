@@ -78,6 +78,53 @@ def test_no_room_reaches_down_the_corridor(name: str) -> None:
         assert not reached & below, f"{path.relative_to(PACKAGE)} reaches {reached & below}"
 
 
+OUTSIDE = frozenset({"io", "locale", "os", "pathlib", "platform", "shutil", "socket", "subprocess",
+                     "sys", "tempfile", "time", "claudemem_daemon.deadline"})  # fmt: skip
+"""Modules by which code reads its environment, files or a clock."""
+READING = frozenset({"open", "now", "utcnow", "today", "monotonic", "environ", "getenv", "input"})
+
+
+def outside_reads(source: str) -> set[str]:
+    """Names in a module by which it would read its environment, a file or a clock."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(name.name for name in node.names if name.name.split(".")[0] in OUTSIDE)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update(OUTSIDE & {node.module, node.module.split(".")[0]})
+        elif isinstance(node, ast.Attribute | ast.Name):
+            name = node.attr if isinstance(node, ast.Attribute) else node.id
+            found.update(READING & {name})
+    return found
+
+
+def test_context_reads_no_environment_file_or_clock() -> None:
+    found = {
+        path.name: outside_reads(path.read_text(encoding="utf-8"))
+        for path in (PACKAGE / "context").glob("*.py")
+    }
+    assert {name: reads for name, reads in found.items() if reads} == {}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import os",
+        "import os.path as paths",
+        "from time import monotonic",
+        "from pathlib import Path",
+        "def f():\n    import time",
+        "text = open('file').read()",
+        "from datetime import datetime\nnow = datetime.now()",
+        "from datetime import date\nday = date.today()",
+        "from claudemem_daemon.deadline import Deadline",
+    ],
+)
+def test_a_module_that_reads_one_of_them_is_noticed(planted: str) -> None:
+    clean = (PACKAGE / "context" / "clock.py").read_text(encoding="utf-8")
+    assert outside_reads(f"{clean}\n{planted}\n")
+
+
 def test_commands_and_diagnostics_do_not_reach_into_the_server() -> None:
     """But for `run`, which starts it."""
     reaching = {

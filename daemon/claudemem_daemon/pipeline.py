@@ -9,7 +9,7 @@ on. The daemon, the command line without a daemon and the Python interface all u
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,6 +38,7 @@ from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.checkout_env import CheckoutEnv, without_checkouts_word
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.stores.locate import locate
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.pool import StorePool
@@ -48,6 +49,9 @@ from claudemem_daemon.warning import AnswerWarning
 MAX_DERIVED: Final = 200
 """Of more rows nothing is kept for the next answer: what few of them stay would hold on to the
 memory of all."""
+JOINING: Final = 15e-6
+JOINING_TEXT: Final = 8e-9
+"""Seconds, about, that each row and each character of it takes from lines to the finished text."""
 ROW_WEIGHT: Final = 700
 KEY_WEIGHT: Final = 250
 """Bytes, about, besides their texts."""
@@ -277,13 +281,14 @@ class Pipeline:
             keys=resolved.keys,
             selection=selection,
             warnings=answer.warnings,
+            shared_store=os.path.join(settings.data_dir, STORE_NAME),
             zone=inputs.zone,
             prior_message=inputs.prior_message,
             cap=cap,
             unit=unit,
         )
         rendered = self._rendered if resolved.settings.limit <= MAX_DERIVED else None
-        context = make_context(request, deadline, rendered)
+        context = make_context(request, writing_time(selection, deadline), rendered)
         return replace(context, dependencies=inputs.dependencies)
 
     def explain(
@@ -319,6 +324,16 @@ class Pipeline:
     def close(self) -> None:
         self.repositories.close()
         self.pool.close()
+
+
+def writing_time(selection: Selection, deadline: Deadline | None) -> Callable[[], bool]:
+    """Tells when no further row may be written, for those that are must still be joined."""
+    if deadline is None:
+        return lambda: False
+    rows = selection.observations
+    joining = JOINING * len(rows) + JOINING_TEXT * sum([len(row.narrative) for row in rows])
+    until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
+    return lambda: until.passed
 
 
 def _without(environ: Mapping[str, str], refused: frozenset[str]) -> Mapping[str, str]:

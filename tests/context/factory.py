@@ -15,6 +15,7 @@ from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.derived import Derived
+from claudemem_daemon.pipeline import writing_time
 from claudemem_daemon.question import Question
 from claudemem_daemon.render_inputs import read_render_inputs
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
@@ -205,12 +206,13 @@ def context(
         keys=keys,
         selection=chosen,
         warnings=warnings,
+        shared_store=STORE,
         zone=zone if zone is not None else inputs.zone,
         prior_message=inputs.prior_message,
         cap=cap,
         unit=unit,
     )
-    made = make_context(request, deadline, rendered)
+    made = make_context(request, writing_time(chosen, deadline), rendered)
     dependencies = [
         one for one in inputs.dependencies if zone is None or one.path != local_zone.SYSTEM_ZONE
     ]

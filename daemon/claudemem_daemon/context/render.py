@@ -5,11 +5,9 @@ Rendering adds no row and drops none; what the size limit takes, `fit` decides a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Final
 
 from claudemem_daemon.context import empty_reasons, sections
 from claudemem_daemon.context.agent_formatter import AgentFormatter
@@ -22,24 +20,19 @@ from claudemem_daemon.context.human_formatter import HumanFormatter
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.context.options import RenderOptions
 from claudemem_daemon.context.origin_labels import origin_labels
-from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.warning import AnswerWarning
-
-JOINING: Final = 15e-6
-JOINING_TEXT: Final = 8e-9
-"""Seconds, about, that each row and each character of it takes from lines to the finished text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """All that a context is made of. `zone` is None where it is left to the C library; `cap` is the
+    """All that a context is made of. `shared_store` is the path of the store whose numbers
+    claude-mem's own tools take; `zone` is None where it is left to the C library; `cap` is the
     assistant's own limit in `unit`, besides the setting."""
 
     question: Question
@@ -47,6 +40,7 @@ class ContextRequest:
     keys: ProjectKeys
     selection: Selection
     warnings: tuple[AnswerWarning, ...]
+    shared_store: str
     zone: tzinfo | None
     prior_message: str = ""
     cap: int | None = None
@@ -67,14 +61,14 @@ class ContextRequest:
 
 def make_context(
     request: ContextRequest,
-    deadline: Deadline | None = None,
+    late: Callable[[], bool] = lambda: False,
     rendered: Derived[Observation, RenderedEntry] | None = None,
 ) -> Context:
     """The context of a selection; empty text where nothing is wanted (an excluded project; limit 0,
     and no session to tell of) or a delta (`question.since`) has nothing new.
 
-    Rows that cannot be written before the `deadline` are left out, and that is said; entries that
-    were `rendered` before are taken again. The text has no "now" in it: equal rows, settings and
+    Rows that are not written when it gets `late` are left out, and that is said; entries that were
+    `rendered` before are taken again. The text has no "now" in it: equal rows, settings and
     warnings give an equal text.
     """
     selection, settings = request.selection, request.settings
@@ -83,8 +77,8 @@ def make_context(
     if request.news and not selection.observations:
         return Context("", 0, 0, 0, ())
     options = _options(request)
-    draft = _draft(request, options, _late(selection, deadline), rendered or Derived())
-    late = draft.timeline.late
+    draft = _draft(request, options, late, rendered or Derived())
+    cut = draft.timeline.late
     warnings = options.warnings()
     if request.news and not draft.rows:
         return Context("", 0, 0, 0, warnings)
@@ -94,19 +88,9 @@ def make_context(
         observations=fitted.observations,
         left_out=fitted.left_out,
         trimmed=fitted.trimmed,
-        warnings=(*warnings, *((out_of_time(fitted.observations, settings),) if late else ())),
-        complete=not late,
+        warnings=(*warnings, *((out_of_time(fitted.observations, settings),) if cut else ())),
+        complete=not cut,
     )
-
-
-def _late(selection: Selection, deadline: Deadline | None) -> Callable[[], bool]:
-    """Tells when no further row may be written, for those that are must still be joined."""
-    if deadline is None:
-        return lambda: False
-    rows = selection.observations
-    joining = JOINING * len(rows) + JOINING_TEXT * sum([len(row.narrative) for row in rows])
-    until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
-    return lambda: until.passed
 
 
 def _draft(
@@ -128,8 +112,9 @@ def _draft(
         rendered,
     )
     title, lean = _titles(request, options)
-    shared_store = os.path.join(settings.data_dir, STORE_NAME)
-    shared = any(row.store == shared_store and not row.letter for row in selection.observations)
+    shared = any(
+        row.store == request.shared_store and not row.letter for row in selection.observations
+    )
 
     def footer(rows: int, read: int, work: int) -> tuple[str, ...]:
         return () if request.news else sections.footer(rows, read, work, options, shared=shared)
