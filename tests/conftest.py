@@ -15,6 +15,7 @@ from tests.support.daemon import Daemon, eventually
 
 # Speed is no subject of these tests, and they run beside others on small machines.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", settings.get_profile("patient"), max_examples=5_000)
 settings.load_profile("patient")
 
 OURS = ("CLAUDE", "CURSOR", "GEMINI", "COPILOT", "CODEX", "XDG_", "GIT_", "LISTEN_", "NOTIFY_")
@@ -23,6 +24,20 @@ MORE = ("INVOCATION_ID", "WATCHDOG_USEC", "WATCHDOG_PID", "XPC_SERVICE_NAME")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="sized for minutes instead of seconds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        settings.load_profile("long")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The whole suite goes on all processors, a part of it stays in this process."""
+    whole = config.args == config.getini("testpaths")
+    if whole and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses = "logical"
+        config.option.dist = "worksteal"
 
 
 @pytest.fixture(autouse=True)

@@ -140,7 +140,10 @@ def write(path: str, files: dict[str, bytes]) -> None:
 def wrong_with(daemon: Daemon, repository: Path, path: str, *, routes: bool) -> str | None:
     """What an answer beside the damaged store at `path` lacks."""
     body = {"cwd": str(repository)}
-    answer = daemon.post("/v1/query", body)
+    for _ in range(3):
+        answer = daemon.post("/v1/query", body)
+        if answer.status != 504:  # the machine is slow for others too; a store is slow every time
+            break
     if answer.status != 200:
         return f"query {answer.status}: {answer.text}"
     shape = answer.json()
@@ -173,6 +176,7 @@ def wrong_with(daemon: Daemon, repository: Path, path: str, *, routes: bool) -> 
     return None
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["wal", "journal", "alone"])
 def test_a_damaged_store_costs_its_own_rows_at_most(
     home: Path, kind: str, request: pytest.FixtureRequest
@@ -192,7 +196,8 @@ def test_a_damaged_store_costs_its_own_rows_at_most(
     lost: list[str] = []
     with Daemon(home) as daemon:
         first = daemon.pid
-        for seed in range(SEED, SEED + (MANY if request.config.getoption("--long") else FEW)):
+        count = MANY if request.config.getoption("--long") else FEW
+        for seed in range(SEED, SEED + count):
             chance = random.Random(seed)
             files = dict(chance.choice(originals))
             damages = chance.sample(DAMAGES, chance.choice([1, 1, 2]))
@@ -215,3 +220,4 @@ def test_a_damaged_store_costs_its_own_rows_at_most(
         assert daemon.reachable()
         assert "Traceback" not in daemon.errors()
     assert not lost, "\n".join(lost)
+    print(f"{count} damaged stores, {kind}: 0 lost")

@@ -156,7 +156,7 @@ def hook(world: World, session: str) -> str:
     done = subprocess.run(
         [*command(), "hook", "claude-code"],
         input=json.dumps(call),
-        env=clean_environ(world.home, CLAUDE_MEM_DAEMON_TIMEOUT_MS="4500"),
+        env=clean_environ(world.home, CLAUDE_MEM_DAEMON_TIMEOUT_MS="60000"),
         capture_output=True,
         text=True,
         check=True,
