@@ -157,6 +157,22 @@ def test_a_network_that_swallows_packets_costs_no_answer(
         assert "Local row" in machine.hook(daemon, "SessionStart", "s")
 
 
+def test_a_server_that_is_busy_is_not_away(
+    machine: Machine, cluster: Cluster, database: str, admin: Admin
+) -> None:
+    """A migration holds the table: the question ends in time, and the next one is answered."""
+    add_row(admin, "shop", "Server row")
+    set_url(machine, cluster.url(database))
+    with Daemon(machine.home) as daemon:
+        with admin.transaction():
+            admin.execute("LOCK TABLE observations")
+            rows, warnings = ask(machine, daemon)
+            assert rows == ["Local row"]
+            assert len(warnings) == 1
+            assert "not read to the end in time" in warnings[0]
+        assert ask(machine, daemon) == (["Server row", "Local row"], [])
+
+
 def test_nothing_is_left_open_after_a_while(
     machine: Machine, cluster: Cluster, database: str, admin: Admin
 ) -> None:

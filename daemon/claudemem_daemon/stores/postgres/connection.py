@@ -51,8 +51,9 @@ class Server(psycopg.Connection[tuple[Any, ...]]):
             timeout = left if timeout is None else min(left, timeout)
         try:
             return super().wait(gen, interval, timeout)
-        except psycopg.OperationalError:
-            if self.deadline is not None and self.deadline.passed:
+        except psycopg.OperationalError as error:
+            # What the server said has a state; it is not away.
+            if self.deadline is not None and self.deadline.passed and error.sqlstate is None:
                 raise Late from None
             raise
 
@@ -161,7 +162,7 @@ def translate(error: Exception, place: str) -> StoreError:
         return StoreError(
             f"{place}: the server is away (no answer in time)", path=place, reason="away"
         )
-    if isinstance(error, errors.QueryCanceled):
+    if isinstance(error, errors.QueryCanceled | errors.InFailedSqlTransaction):
         return StoreError(f"{place}: not read to the end in time", path=place, reason="slow")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(
