@@ -57,7 +57,7 @@ def located(*paths: str) -> Located:
 
 @contextmanager
 def open_pool() -> Iterator[StorePool]:
-    pool = StorePool()
+    pool = StorePool(idle_seconds=60)
     try:
         yield pool
     finally:

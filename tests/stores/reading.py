@@ -17,7 +17,7 @@ APP = Wanted(projects=("app",))
 
 @contextmanager
 def open_pool() -> Iterator[StorePool]:
-    pool = StorePool()
+    pool = StorePool(idle_seconds=60)
     try:
         yield pool
     finally:

@@ -162,7 +162,7 @@ def test_a_store_that_nobody_asks_for_is_let_go_of(tmp_path: Path) -> None:
     path = make_store(tmp_path / "s.db")
     add_observation(path, id=1)
     settle(path)
-    pool = StorePool(idle_seconds=0.05)
+    pool = StorePool()
     try:
         before = state(pool, path)
         wait_until(lambda: not open_files(path) and pool.describe()[0].connections == 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import ClassVar, Final, Protocol, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -173,6 +173,9 @@ class StoreUse:
 
 class Store(Protocol):
     """One store of the pool. Safe from several threads."""
+
+    IDLE_SECONDS: ClassVar[float]
+    """How long it may stay open when nobody asks for it."""
 
     @property
     def idle_since(self) -> float | None:

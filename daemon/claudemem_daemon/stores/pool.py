@@ -21,9 +21,7 @@ from claudemem_daemon.stores.sqlite_store import SqliteStore
 T = TypeVar("T")
 
 MAX_STORES: Final = 128
-IDLE_SECONDS: Final = 3.0
-"""A store that nobody asked for so long is left as it would be without us: an open connection keeps
-a writer that ends from moving its WAL into the file."""
+SWEEP_SECONDS: Final = 0.1
 CLOSING_SECONDS: Final = 2.0
 """How long the end of the program waits for a file system that does not answer."""
 
@@ -31,8 +29,9 @@ CLOSING_SECONDS: Final = 2.0
 class StorePool:
     """Every store that was asked lately. Safe from several threads."""
 
-    def __init__(self, idle_seconds: float = IDLE_SECONDS, *, untouched: bool = False) -> None:
-        """untouched: leave no side files beside stores that nobody has open."""
+    def __init__(self, idle_seconds: float | None = None, *, untouched: bool = False) -> None:
+        """idle_seconds: instead of those of each kind of store. untouched: leave no side files
+        beside stores that nobody has open."""
         self._untouched = untouched
         self._idle_seconds = idle_seconds
         self._stores: OrderedDict[str, Store] = OrderedDict()
@@ -115,17 +114,18 @@ class StorePool:
 
     def _sweep(self) -> None:
         """Let go of stores that nobody has asked for a while; ends when none is open."""
-        while not self._closed.wait(self._idle_seconds / 3):
+        while not self._closed.wait(SWEEP_SECONDS):
             now = time.monotonic()
             with self._lock:
-                since = {store: store.idle_since for store in self._stores.values()}
-                if not self._asked and all(at is None for at in since.values()):
+                used = [(store, store.idle_since) for store in self._stores.values()]
+                if not self._asked and all(since is None for _, since in used):
                     self._sweeper = None
                     return
                 self._asked = False
-            _let_go(
-                [s for s, at in since.items() if at is not None and now - at > self._idle_seconds]
-            )
+            _let_go([store for store, since in used if since and now - since > self._idle(store)])
+
+    def _idle(self, store: Store) -> float:
+        return store.IDLE_SECONDS if self._idle_seconds is None else self._idle_seconds
 
 
 def _let_go(stores: list[Store]) -> None:

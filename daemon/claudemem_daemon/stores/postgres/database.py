@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import ClassVar, Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -28,6 +28,8 @@ INDEX_SECONDS: Final = 300.0
 
 class DatabaseStore:
     """`Store` of a database. Safe from several threads."""
+
+    IDLE_SECONDS: ClassVar = 3.0
 
     def __init__(self, path: str, url: str, numbers: Iterator[int]) -> None:
         self.path = path
