@@ -445,3 +445,23 @@ def test_the_hook_says_how_long_it_waits_and_what_it_printed(tmp_path: Path) -> 
     assert 0 < left <= 4000
     assert heads[1] == b"\r\n"
     assert hook.MOST_WAIT_MS < 5000
+
+
+def test_what_one_session_was_answered_serves_others_as_long_as_it_is_true(world: World) -> None:
+    def starts(name: str) -> str:
+        return text(world, CLAUDE, start(name))
+
+    assert {starts(f"a{number}").count("first row") for number in range(4)} == {1}
+    for _ in range(3):
+        assert [text(world, CLAUDE, prompt(f"a{number}")) for number in range(4)] == [""] * 4
+    add_observation(world.store, project="app", title="own row", memory_session_id="a0")
+    world.row("app", title="second row")
+    assert "second row" in starts("b")
+    told = [text(world, CLAUDE, prompt(f"a{number}")) for number in range(4)]
+    assert all("second row" in one for one in told)
+    assert [("own row" in one) for one in told] == [False, True, True, True]
+    assert [text(world, CLAUDE, prompt(f"a{number}")) for number in range(4)] == [""] * 4
+    world.settings({"CLAUDE_MEM_EXCLUDED_PROJECTS": "**/app"})
+    assert "row" not in starts("c")
+    world.settings({"CLAUDE_MEM_DAEMON_PROMPT_CONTEXT": "full"})
+    assert all("first row" in text(world, CLAUDE, prompt("a1", words)) for words in "xy")

@@ -67,7 +67,7 @@ async def text(answers: Answers, question: Question) -> str:
 
 
 def answering(pipeline: Pipeline) -> Answers:
-    return Answers(pipeline, Workers(), Workers())
+    return Answers(pipeline, Workers())
 
 
 def known(pipeline: Pipeline, question: Question) -> bytes | None:

@@ -16,7 +16,7 @@ import pytest
 from claudemem_daemon import dependencies
 from claudemem_daemon.api import build_pipeline
 from claudemem_daemon.pipeline import Pipeline
-from claudemem_daemon.server.answers import CHECK_SLOW, Answers
+from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.app import Application, Parts
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
@@ -48,12 +48,12 @@ def pipeline(home: Path) -> Iterator[Pipeline]:
 
 
 def application(pipeline: Pipeline) -> Application:
-    workers, checkers = Workers(), Workers(slow=CHECK_SLOW)
+    workers = Workers()
 
     def state(_requests: Requests) -> NoReturn:
         raise AssertionError("not asked here")
 
-    answers = Answers(pipeline, workers, checkers)
+    answers = Answers(pipeline, workers)
     return make_app(Parts(pipeline, workers, answers, Metrics(), Sessions(), Log(None), state))
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.errors import DeadlineExceeded
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.workers import Workers
+from claudemem_daemon.server.checker import Checker, SlowCheckError
+from claudemem_daemon.server.workers import STUCK_SECONDS, Workers
 from claudemem_daemon.shapes import as_json, query_shape
 
 T = TypeVar("T")
@@ -27,8 +28,6 @@ Key = tuple[Kind, Question]
 
 PIPELINE_SHARE: Final = 0.9
 """Of the time of a request; the rest is for rendering and sending what came."""
-CHECK_SLOW: Final = 0.02
-"""Seconds; a check that takes longer hangs in a share or a sleeping disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +79,16 @@ class RequestTime:
 class Answers:
     """Used on the event loop alone."""
 
-    def __init__(self, pipeline: Pipeline, workers: Workers, checkers: Workers) -> None:
+    def __init__(self, pipeline: Pipeline, workers: Workers) -> None:
         self._pipeline = pipeline
         self._workers = workers
-        self._checkers = checkers
+        self._checker = Checker(pipeline.memo)
         self._making: dict[Key, _Making] = {}
+
+    @property
+    def stuck(self) -> int:
+        """Threads that have been at one piece of work for longer than `STUCK_SECONDS`."""
+        return self._workers.stuck + (self._checker.seconds > STUCK_SECONDS)
 
     async def get(self, kind: Kind, question: Question) -> bytes:
         """The answer, ready or made now.
@@ -92,11 +96,33 @@ class Answers:
         Raises `DeadlineExceeded` when nothing came in time, and what the pipeline raises.
         """
         key = (kind, question)
-        async with self.within(question) as allowed:
-            body = await self._known(key)
-            if body is None:
-                body = await self._made(key, allowed)
-            return body.data
+
+        def make(allowed: RequestTime) -> Awaitable[Body]:
+            return self._made(key, allowed)
+
+        return (await self.known_or_made(key, question, make, time.monotonic())).data
+
+    async def known_or_made(
+        self,
+        key: Hashable,
+        question: Question,
+        make: Callable[[RequestTime], Awaitable[T]],
+        arrived: float,
+        most: float = math.inf,
+    ) -> T:
+        """What the memo has by `key` if that holds, else what `make` gives, within the question's
+        time and `most` seconds from `arrived`, on the monotonic clock. Raises as `get`."""
+        slow = False
+        try:
+            known: T | None = await self._checker.get(key)
+        except SlowCheckError:
+            known, slow = None, True
+        if known is not None:
+            return known
+        async with self.within(question, most, arrived) as allowed:
+            if slow:
+                known = await self._check(key, question)
+            return await make(allowed) if known is None else known
 
     async def work(
         self, question: Question, work: Callable[[Deadline], T], like: str | None = None
@@ -112,12 +138,14 @@ class Answers:
 
     @asynccontextmanager
     async def within(
-        self, question: Question, most: float = math.inf
+        self, question: Question, most: float = math.inf, arrived: float | None = None
     ) -> AsyncIterator[RequestTime]:
         """Raises `DeadlineExceeded` when the time of the question, or `most` seconds, is over."""
         seconds = min(self._pipeline.configuration.timeout_ms(question) / 1000, most)
-        timeout = asyncio.timeout(seconds)
-        allowed = RequestTime(time.monotonic(), seconds, most, timeout)
+        now = time.monotonic()
+        arrived = now if arrived is None else arrived
+        timeout = asyncio.timeout(arrived + seconds - now)
+        allowed = RequestTime(arrived, seconds, most, timeout)
         try:
             async with timeout:
                 yield allowed
@@ -131,14 +159,11 @@ class Answers:
         allowed.correct(self._pipeline.configuration.snapshot(question).timeout_ms / 1000)
         return allowed.until
 
-    async def _known(self, key: Key) -> Body | None:
-        memo, question = self._pipeline.memo, key[1]
-        if memo.last(key) is None:
-            return None
-        body: Body | None = await self._checkers.submit(
-            lambda: memo.get(key), place=question.cwd or question.projects
-        )
-        return body
+    async def _check(self, key: Hashable, question: Question) -> Any:
+        """The value of `key` if it holds, by a worker."""
+        memo = self._pipeline.memo
+        place = question.cwd or question.projects
+        return await self._workers.submit(lambda: memo.get(key), place=place, like="check")
 
     async def _made(self, key: Key, allowed: RequestTime) -> Body:
         while True:
@@ -156,7 +181,7 @@ class Answers:
             # knows of; then it counts only if it still holds.
             if making.began[0] >= allowed.arrived:
                 return body
-            known = await self._known(key)
+            known: Body | None = await self._check(key, key[1])
             if known is not None:
                 return known
 

@@ -19,7 +19,7 @@ import claudemem_daemon
 from claudemem_daemon import PROTOCOL, __version__
 from claudemem_daemon.api import build_pipeline
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.server.answers import CHECK_SLOW, Answers
+from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.app import Parts
 from claudemem_daemon.server.guard import Guard
 from claudemem_daemon.server.hooks.session_file import SessionFile
@@ -70,16 +70,15 @@ class Daemon:
         self._stop = asyncio.Event()
         self._metrics = Metrics()
         self._workers = Workers(allocator.give_back)
-        self._checkers = Workers(slow=CHECK_SLOW)
         self._pipeline = build_pipeline(environ)
-        answers = Answers(self._pipeline, self._workers, self._checkers)
+        self._answers = Answers(self._pipeline, self._workers)
         self._watcher = SettingsWatcher(self._pipeline.configuration)
         sessions = Sessions()
         self._session_file = SessionFile(folder, sessions, self._workers.submit, log.line)
         parts = Parts(
             self._pipeline,
             self._workers,
-            answers,
+            self._answers,
             self._metrics,
             sessions,
             log,
@@ -146,7 +145,7 @@ class Daemon:
             connections=self._serving.connections,
             requests=requests,
             kept_answers=len(self._pipeline.memo),
-            stuck_workers=self._workers.stuck + self._checkers.stuck,
+            stuck_workers=self._answers.stuck,
             configuration=dataclasses.asdict(self._pipeline.configuration.state()),
             watcher=dataclasses.asdict(self._watcher.describe()),
             stores=[dataclasses.asdict(store) for store in self._pipeline.pool.describe()],

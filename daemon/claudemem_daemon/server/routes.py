@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from asyncio import Future
-from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.applications import Starlette
@@ -30,7 +29,6 @@ from claudemem_daemon.server.app import (
     json_response,
 )
 from claudemem_daemon.server.hooks.handler import HookHandler, read_client
-from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
 from claudemem_daemon.server.lookups import Lookups
 from claudemem_daemon.server.schema import header_environment, parse_body
 from claudemem_daemon.server.status import build_status
@@ -61,7 +59,7 @@ class Routes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._parsed = ParsedQuestions()
-        self._hooks = HookHandler(parts.pipeline, parts.sessions)
+        self._hooks = HookHandler(parts.pipeline, parts.sessions, parts.answers, parts.workers)
         self._rechecking: Future[None] | None = None
 
     def table(self) -> list[Route]:
@@ -117,24 +115,11 @@ class Routes:
         headers = _headers(request)
         environ = header_environment(headers)
         body = await request.body()
-        began = time.perf_counter()
         client = read_client(headers)
-        parts, settings_of = self._parts, Question(cwd=None, env=environ)
-
-        async with parts.answers.within(settings_of, client.seconds) as allowed:
-
-            def submit(
-                call: HookCall, work: Callable[[Deadline], HookAnswer]
-            ) -> Future[HookAnswer]:
-                return parts.workers.submit(
-                    lambda: work(parts.answers.deadline(settings_of, allowed)),
-                    place=call.cwd,
-                    like=("hook", call.kind, call.cwd),
-                )
-
-            delivery = await self._hooks.answer(platform, body, environ, submit, allowed.until)
+        delivery = await self._hooks.answer(platform, body, environ, client)
         answer = delivery.answer
-        parts.metrics.hook(platform, answer.event, answer.cwd, time.perf_counter() - began)
+        seconds = time.monotonic() - client.came
+        self._parts.metrics.hook(platform, answer.event, answer.cwd, seconds)
         client.follow(request.scope["state"]["connection"], delivery)
         return Response(answer.body, media_type=JSON)
 

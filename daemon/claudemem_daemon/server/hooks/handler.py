@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.errors import NotFound
 from claudemem_daemon.local import PLATFORMS
 from claudemem_daemon.pipeline import Pipeline
+from claudemem_daemon.question import Question
+from claudemem_daemon.server.answers import Answers, RequestTime
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
 from claudemem_daemon.server.hooks.output import no_output
 from claudemem_daemon.server.hooks.payload import parse_payload, read_payload
-from claudemem_daemon.server.hooks.reply import reply, silent
+from claudemem_daemon.server.hooks.reply import answer_key, reply, silent
 from claudemem_daemon.server.hooks.sessions import Sessions
+from claudemem_daemon.server.workers import Workers
 
-WAITING: Final = 0.8
+WAITING: Final = 0.7
 """Of the time of a call, the share for which it waits for the answer before."""
 ACKNOWLEDGES: Final = b"claudemem-acknowledge"
 """Header of a client that sends an empty line once it has printed the answer."""
@@ -59,10 +62,6 @@ def read_client(headers: Iterable[tuple[bytes, bytes]]) -> Client:
     return Client(seconds, ACKNOWLEDGES in named, time.monotonic())
 
 
-Submit = Callable[[HookCall, Callable[[Deadline], HookAnswer]], Awaitable[HookAnswer]]
-"""Runs what reads files in a worker, which knows the deadline that the settings give."""
-
-
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One answer on its way to the client."""
@@ -78,35 +77,32 @@ class HookHandler:
 
     pipeline: Pipeline
     sessions: Sessions
+    answers: Answers
+    workers: Workers
 
     async def answer(
-        self,
-        platform: str,
-        body: bytes,
-        environ: Mapping[str, str],
-        submit: Submit,
-        until: Deadline,
+        self, platform: str, body: bytes, environ: Mapping[str, str], client: Client
     ) -> Delivery:
         """Odd input is nothing to print, never an error.
 
-        Raises `NotFound` for an unknown platform, and what the pipeline raises.
+        Raises `NotFound` for an unknown platform, `DeadlineExceeded`, and what the pipeline raises.
         """
         call, detail = read_call(platform, body, environ, self.pipeline.configuration.home)
         if call is None or detail is not None:
             return Delivery(_nothing(platform, call, detail or ""), _ignore)
-        try:
-            async with asyncio.timeout(until.remaining() * WAITING):
-                claim = await self.sessions.claim(call)
-        except TimeoutError:
-            return Delivery(_nothing(platform, call, "the answer before is on its way"), _ignore)
-        try:
-            plan = self.sessions.plan(call)
-            if plan is not None and plan.how == "nothing":
-                answer = _nothing(platform, call, "told before, or for the next prompt")
-            else:
-                answer = await submit(
-                    call, lambda until: reply(call, environ, plan, self.pipeline, until)
+        question = Question(cwd=call.cwd, env=environ)
+        if self.sessions.is_claimed(call):
+            allowed = self.pipeline.configuration.timeout_ms(question) / 1000
+            try:
+                async with asyncio.timeout(min(allowed, client.seconds) * WAITING):
+                    await self.sessions.free(call)
+            except TimeoutError:
+                return Delivery(
+                    _nothing(platform, call, "the answer before is on its way"), _ignore
                 )
+        claim = self.sessions.claim(call)
+        try:
+            answer = await self._planned(call, question, client)
         except BaseException:
             self.sessions.settle(call, claim)
             raise
@@ -117,6 +113,25 @@ class HookHandler:
             self.sessions.settle(call, claim)
 
         return Delivery(answer, told)
+
+    async def _planned(self, call: HookCall, question: Question, client: Client) -> HookAnswer:
+        plan = self.sessions.plan(call)
+        if plan is not None and plan.how == "nothing":
+            return _nothing(call.caller, call, "told before, or for the next prompt")
+        key = answer_key(call, question.env, plan)
+
+        async def make(allowed: RequestTime) -> HookAnswer:
+            def work() -> HookAnswer:
+                until = self.answers.deadline(question, allowed)
+                answer = reply(call, question.env, plan, self.pipeline, until)
+                if INCOMPLETE not in answer.dependencies:
+                    self.pipeline.memo.put(key, answer, len(answer.body))
+                return answer
+
+            like = ("hook", call.kind, call.cwd)
+            return await self.workers.submit(work, place=call.cwd, like=like)
+
+        return await self.answers.known_or_made(key, question, make, client.came, client.seconds)
 
 
 def read_call(

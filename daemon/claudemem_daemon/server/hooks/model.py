@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from claudemem_daemon.dependencies import INCOMPLETE, Dependency
+
 Kind = Literal["start", "prompt", "subagent", "forget"]
 """`forget` is an event after which the model no longer has what it was told: a compaction that no
 session start follows."""
@@ -81,6 +83,8 @@ class HookAnswer:
     whole   a digest of the text, where it is a whole context and not news
     detail, event, cwd
             for `status`
+    dependencies
+            while they hold, it is the answer to every call of the same `answer_key`
     """
 
     body: bytes
@@ -89,3 +93,4 @@ class HookAnswer:
     cwd: str | None
     marks: Marks | None = None
     whole: str = ""
+    dependencies: tuple[Dependency, ...] = (INCOMPLETE,)

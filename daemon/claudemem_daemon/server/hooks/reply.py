@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.model import Context
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.local import HERE
 from claudemem_daemon.local_zone import local_zone
 from claudemem_daemon.pipeline import Answer, Pipeline
@@ -34,7 +35,7 @@ def reply(
 ) -> HookAnswer:
     """The answer of one call. Without a plan nobody remembers what the session was told, and a
     prompt gets no news. Reads files, and raises what the pipeline raises."""
-    cwd = _folder(call, pipeline)
+    cwd, certain = _folder(call, pipeline)
     question = Question(
         cwd=cwd,
         env={name: value for name, value in env.items() if name != HERE},
@@ -42,7 +43,9 @@ def reply(
         transcript_path=call.transcript_path,
     )
     settings = pipeline.configuration.snapshot(question)
-    asked = _Asked(call, question, plan or Plan("whole"), pipeline, deadline)
+    forks = plan.forks if plan is not None else None
+    certain = certain and not settings.show_last_message and not forks
+    asked = _Asked(call, question, plan or Plan("whole"), pipeline, deadline, certain)
     own = (env.get(OBSERVER), os.path.join(settings.data_dir, "observer-sessions"))
     if any(cwd is not None and one and _within(cwd, one) for one in own):
         return asked.nothing("claude-mem's own session")
@@ -72,13 +75,24 @@ def silent(call: HookCall) -> str | None:
     return None
 
 
-def _folder(call: HookCall, pipeline: Pipeline) -> str | None:
-    """The first candidate that is in a repository, else the first."""
+def answer_key(call: HookCall, env: Mapping[str, str], plan: Plan | None) -> Hashable:
+    """Equal for calls that get the same answer as long as its dependencies hold."""
+    known = frozenset(item for item in env.items() if item[0] != HERE)
+    told = None
+    if plan is not None:
+        marks = None if plan.marks is None else tuple(plan.marks.items())
+        told = plan.how, marks, plan.unless
+    return "hook", call.caller, call.event, call.kind, call.guessed, call.folders, known, told
+
+
+def _folder(call: HookCall, pipeline: Pipeline) -> tuple[str | None, bool]:
+    """The first candidate that is in a repository, else the first; and whether no other folder had
+    a part in that."""
     if len(call.folders) > 1:
         for folder in call.folders:
             if pipeline.repositories.resolve(folder).kind != "none":
-                return folder
-    return call.cwd
+                return folder, folder == call.cwd
+    return call.cwd, len(call.folders) < 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +102,8 @@ class _Asked:
     plan: Plan
     pipeline: Pipeline
     deadline: Deadline
+    certain: bool
+    """Whether everything the answer is made of is among its dependencies."""
 
     def nothing(self, detail: str, marks: Marks | None = None) -> HookAnswer:
         call = self.call
@@ -115,6 +131,7 @@ class _Asked:
             self.question.cwd,
             marks,
             digest,
+            made.dependencies if self.certain else (INCOMPLETE,),
         )
 
     def news(self, told: Marks) -> HookAnswer:
@@ -136,7 +153,10 @@ class _Asked:
         if _late(answer.selection):
             return self.nothing("no time for news")
         if not rows:
-            return self.nothing("news, 0 observations", marks)
+            none = self.nothing("news, 0 observations", marks)
+            # With the marks unchanged, no session has news: rows of its own are past no mark.
+            known = self.certain and marks == told
+            return replace(none, dependencies=answer.dependencies) if known else none
         context, rows, marks = self._fitted(answer, rows, marks, more=more)
         if not context.complete:
             return self.nothing("no time for news")

@@ -16,6 +16,9 @@ from claudemem_daemon.server.hooks.sessions import Sessions
 
 NAME: Final = "sessions.json"
 MAX_BYTES: Final = 1 << 20
+DELAY: Final = 0.05
+"""Seconds after a change, so that answers of the same moment neither wait for a write nor cause one
+each."""
 MAX_STORES: Final = 64
 """Stores of one session that are written down."""
 
@@ -44,10 +47,13 @@ class SessionFile:
     def changed(self) -> None:
         self._dirty = True
         if not self._writing:
-            self._writing, self._dirty = True, False
-            known = self._sessions.marks()
-            writing = self._submit(lambda: self._write(known))
-            writing.add_done_callback(self._written)
+            self._writing = True
+            asyncio.get_running_loop().call_later(DELAY, self._write_soon)
+
+    def _write_soon(self) -> None:
+        self._dirty = False
+        known = self._sessions.marks()
+        self._submit(lambda: self._write(known)).add_done_callback(self._written)
 
     def flush(self) -> None:
         """At the end of the daemon."""

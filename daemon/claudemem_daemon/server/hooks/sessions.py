@@ -82,14 +82,20 @@ class Sessions:
         """Of every session; the one told last comes last."""
         return [(key, told.marks) for key, told in self._told.items()]
 
-    async def claim(self, call: HookCall) -> asyncio.Future[None] | None:
-        """Wait for the answer before; the caller settles what it gets. None for nobody's call."""
-        key = call.key
-        if key is None:
-            return None
-        while (before := self._claims.get(key)) is not None:
+    def is_claimed(self, call: HookCall) -> bool:
+        """Whether an answer to the same session is on its way."""
+        return call.key in self._claims
+
+    async def free(self, call: HookCall) -> None:
+        """Wait for the answers before."""
+        while call.key is not None and (before := self._claims.get(call.key)) is not None:
             await asyncio.shield(before)
-        claim = self._claims[key] = asyncio.get_running_loop().create_future()
+
+    def claim(self, call: HookCall) -> asyncio.Future[None] | None:
+        """Of a session that is free; the caller settles what it gets. None for nobody's call."""
+        if call.key is None:
+            return None
+        claim = self._claims[call.key] = asyncio.get_running_loop().create_future()
         return claim
 
     def settle(self, call: HookCall, claim: asyncio.Future[None] | None) -> None:
