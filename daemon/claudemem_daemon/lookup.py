@@ -11,13 +11,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.causes import find_causes, verdict
+from claudemem_daemon.diagnostics.causes import find_causes, rows_here, verdict
 from claudemem_daemon.diagnostics.fixes import fate_fix
 from claudemem_daemon.diagnostics.projects import list_projects, resembling
-from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.errors import InvalidRequest, StoreError
 from claudemem_daemon.pipeline import Pipeline, ResolvedQuestion
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection import lookup
+from claudemem_daemon.selection.admission import admit
 from claudemem_daemon.selection.lookup import Ref, Search
 from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.keys import suggest
@@ -30,6 +31,8 @@ from claudemem_daemon.shapes import (
     warning_shapes,
 )
 from claudemem_daemon.stores.checkout import STORE_NAME
+from claudemem_daemon.stores.model import StoreRef
+from claudemem_daemon.stores.pool import StorePool
 
 MAX_IDS: Final = 1_000
 SEARCH_LIMIT: Final = 20
@@ -96,7 +99,7 @@ def explained(
     shape["similar"] = [plain(project) for project in resembling(resolved, pipeline.pool, near)]
     shape["modes"] = modes_of(settings, question.env)
     shape["misnamed"] = misnamed(settings.settings_path)
-    shape["store_elsewhere"] = store_elsewhere(resolved)
+    shape["store_elsewhere"] = store_elsewhere(resolved, rows_here(shape), pipeline.pool, near)
     shape["verdict"] = verdict(shape)
     shape["causes"] = [plain(cause) for cause in find_causes(shape)]
     shape["observation"] = [{**fate, "fix": fate_fix(shape, fate)} for fate in shape["observation"]]
@@ -122,12 +125,22 @@ def misnamed(path: str) -> list[dict[str, str]]:
     return [{"path": path, "name": name, "meant": one} for name, one in meant.items() if one]
 
 
-def store_elsewhere(resolved: ResolvedQuestion) -> str | None:
-    """claude-mem's store in its usual place, where the settings name another that has none."""
+def store_elsewhere(
+    resolved: ResolvedQuestion, rows: int, pool: StorePool, deadline: Deadline
+) -> str | None:
+    """claude-mem's store in its usual folder, where the settings name another folder that has no
+    store, or one without a row of this repository while the usual one has some."""
     usual = os.path.join(os.path.expanduser("~"), ".claude-mem", STORE_NAME)
     named = os.path.join(resolved.settings.data_dir, STORE_NAME)
-    missing = not os.path.lexists(named) and resolved.keys.keys
-    return usual if missing and named != usual and os.path.isfile(usual) else None
+    if rows or not resolved.keys.keys or named == usual or not os.path.isfile(usual):
+        return None
+    if not os.path.lexists(named):
+        return usual
+    try:
+        with pool.reading(StoreRef(usual, "claude-mem's usual folder"), deadline) as reader:
+            return usual if admit(resolved.keys, reader.projects(), reader.merged()).names else None
+    except StoreError:
+        return None
 
 
 def parse_refs(texts: Iterable[str]) -> tuple[Ref, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from claudemem_daemon.settings.observer import FILE
 from tests.cases.world import World
 from tests.cli.running import ours
 from tests.support.daemon import Daemon, clean_environ, command
@@ -74,7 +75,7 @@ def plant_list_of_another_mode(world: World) -> str:
     mode(world)
     world.row("app", type="bugfix")
     world.settings({TYPES: "entity,evidence"})
-    return r"'bugfix' \(1 row\): an id of the mode code that the list does not have"
+    return r"'bugfix' .* an id of the mode code .*; the list has entity, evidence of the mode mail"
 
 
 def plant_filter(world: World) -> str:
@@ -91,6 +92,17 @@ def plant_rename(world: World) -> str:
     return r"2 rows under the keys 'before', 'before/tree' look like this repository's"
 
 
+def plant_rename_without_worktrees(world: World) -> str:
+    """Half of the rows name no file."""
+    world.git("worktree", "remove", world.root / "app-a", cwd=world.root / "app")
+    (world.root / "app" / "src").mkdir()
+    (world.root / "app" / "src" / "a.py").write_text("")
+    world.row("before", files_read=[str(world.root / "before" / "src" / "a.py")])
+    world.row("before")
+    world.row("before/tree")
+    return r"3 rows under the keys 'before', 'before/tree' look like this repository's"
+
+
 def plant_case_of_the_folder(world: World) -> str:
     world.row("App")
     return r"1 row under the key 'App' looks like this repository's"
@@ -102,10 +114,33 @@ def plant_data_dir(world: World) -> str:
     return r"no store at .*/elsewhere/claude-mem.db .*, but there is .*/.claude-mem/claude-mem.db"
 
 
+def plant_data_dir_of_another(world: World) -> str:
+    world.row("app")
+    other = make_store(world.root / "elsewhere" / "claude-mem.db")
+    add_observation(other, project="other")
+    world.settings({"CLAUDE_MEM_DATA_DIR": str(world.root / "elsewhere")})
+    return (
+        r"no row of this repository at .*/elsewhere/claude-mem.db \(CLAUDE_MEM_DATA_DIR in .*some"
+    )
+
+
+def plant_own_list_of_another_mode(world: World) -> str:
+    mode(world)
+    world.row("app", type="entity")
+    world.settings({"CLAUDE_MEM_MODE": "mail", TYPES: "entity,bugfix"})
+    return r"mode mail has no 'bugfix'; left out"
+
+
+def plant_wrong_value(world: World) -> str:
+    world.row("app")
+    world.settings({LIMIT: "many"})
+    return r"CLAUDE_MEM_CONTEXT_OBSERVATIONS = 'many' in .* is ignored"
+
+
 def plant_limit(world: World) -> str:
     world.row("app")
     world.settings({LIMIT: 0})
-    return rf"the limit is 0 \({LIMIT}: .*settings.json\)"
+    return rf"the limit is 0 \({LIMIT} in .*settings.json\)"
 
 
 def plant_exclusion(world: World) -> str:
@@ -146,8 +181,12 @@ PLANTED: dict[str, tuple[Callable[[World], str], int]] = {
     "list of another mode": (plant_list_of_another_mode, 1),
     "filter": (plant_filter, 1),
     "rename": (plant_rename, 2),
+    "rename without worktrees": (plant_rename_without_worktrees, 3),
     "other case": (plant_case_of_the_folder, 1),
     "data dir": (plant_data_dir, 1),
+    "data dir of another": (plant_data_dir_of_another, 1),
+    "own list of another mode": (plant_own_list_of_another_mode, 1),
+    "wrong value": (plant_wrong_value, 1),
     "limit": (plant_limit, 1),
     "exclusion": (plant_exclusion, 1),
     "untrusted": (plant_untrusted, 1),
@@ -221,6 +260,22 @@ def test_a_damaged_store_is_named(world: World) -> None:
         shape = json.loads(ours(world, "explain", "--json").stdout)
         paste(world, shape["causes"][0]["fix"])
         assert json.loads(ours(world, "query", "--json").stdout)["warnings"] == []
+
+
+def test_an_observer_that_fails_is_named(world: World) -> None:
+    """claude-mem's own record of it; its next save ends the warning."""
+    world.row("app")
+    record = world.data_dir / FILE
+    failing = {"consecutiveFailures": 9, "lastErrorAt": 1_767_225_600_000, "lastSuccessAt": 0,
+               "lastErrorMessage": "401 bad key"}  # fmt: skip
+    record.write_text(json.dumps(failing))
+    for asked in (("context",), ("status",), ("doctor",), ("explain",)):
+        text = said(world, *asked)
+        assert "claude-mem's observer has failed again and again" in text, (asked, text)
+        assert "401 bad key" in text
+    assert "warning  settings: memory is not being saved" in said(world, "doctor")
+    record.write_text(json.dumps({**failing, "lastSuccessAt": 1_767_225_600_001}))
+    assert "observer" not in said(world, "doctor")
 
 
 def test_status_ends_in_one_next_command(world: World) -> None:

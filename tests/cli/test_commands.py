@@ -530,20 +530,20 @@ def test_doctor_says_what_the_daemon_holds(world: World) -> None:
     world.settings(once)
     assert world.query(world.root / "app")["filters"]["limit"] == 2
     good = ours(world, "doctor").stdout
-    assert f"settings: {world.settings_path}, as the daemon holds it\n" in good
-    assert "memory here: 2 observations for app\n" in good
+    assert "settings: ~/.claude-mem/settings.json, as the daemon holds it\n" in good
+    assert "memory here: 2 of 3 rows of app are shown; 1 beyond the limit\n" in good
     assert "double injection" not in good
     world.settings('{"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",')
     damaged = ours(world, "doctor").stdout
     assert "line 1 column 41; still using what was loaded at" in damaged
     assert "the defaults stand" not in damaged
-    assert "memory here: 2 observations for app\n" in damaged
+    assert "memory here: 2 of 3 rows of app are shown; 1 beyond the limit\n" in damaged
     assert "cannot be told while that file is damaged: mend it" in damaged
     assert '"CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0"' not in damaged
     assert world.daemon.stop() == 0
     alone = ours(world, "doctor").stdout
     assert "; the defaults stand: mend the file" in alone
-    assert "memory here: 3 observations for app\n" in alone
+    assert "memory here: 3 of 3 rows of app are shown\n" in alone
     # What it names to be set is what is missing, once the file can be read.
     world.settings({**once, "CLAUDE_MEM_CONTEXT_SESSION_COUNT": 3})
     assert '"CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0"' in ours(world, "doctor").stdout

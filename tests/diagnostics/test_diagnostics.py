@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from claudemem_daemon import __version__
+from claudemem_daemon.cli.status import PROGRAMS
 from claudemem_daemon.client import Trouble, Unreachable
 from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.age import age, duration
@@ -68,8 +70,14 @@ def test_one_name_for_two_repositories_is_told() -> None:
 
 
 def test_every_reason_of_a_store_has_a_way_out() -> None:
+    """A fix that begins as a command is one to its end, and so can be pasted."""
     for own in (True, False):
-        assert set(store_fixes("/s.db", own=own)) == set(STORE_REASONS)
+        fixes = store_fixes("/s.db", own=own)
+        assert set(fixes) == set(STORE_REASONS)
+        for fix in fixes.values():
+            if fix.partition(" ")[0] in PROGRAMS:
+                assert "; " not in fix
+                assert subprocess.run(["sh", "-n", "-c", fix], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -104,7 +112,7 @@ def test_the_shared_store_is_not_to_be_taken_out_of_any_settings() -> None:
         (problem,) = find_problems({**GOOD, "stores": [store], "configuration": known})
         return problem.fix
 
-    assert "restore it" in fix("/home/u/.claude-mem/claude-mem.db")
+    assert fix("/home/u/.claude-mem/claude-mem.db").startswith("mv /home/u/")
     assert "names it" in fix("/mnt/replica.db")
 
 

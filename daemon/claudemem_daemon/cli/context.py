@@ -22,6 +22,7 @@ from claudemem_daemon.cli.options import (
 )
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.lookup import Ref
@@ -56,7 +57,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
     if text:
         click.echo(text.encode("utf-8", "replace").decode(), color=colours())
     why = explained(question)
-    if not text and not why["causes"]:
+    if not why["causes"] and not rows_shown(why):
         screen.say(plain(why["verdict"], 2000), "bold", errors=True)
     screen.causes(why, errors=True)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
 
 import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import cwd_option, folder, json_option, plain, waiting
-from claudemem_daemon.diagnostics.doctor import Check, examine, report
+from claudemem_daemon.diagnostics.doctor import as_json, examine, report
+from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.hookfiles.commands import launcher
 
-_MARK = {"ok": ("ok     ", ""), "warning": ("warning", "yellow"), "failed": ("FAILED ", "red")}
-"""Status -> word and colour."""
+_MARK = {"ok": ("ok     ", ""), "warning": ("warning", "yellow"), "error": ("FAILED ", "red")}
+"""Severity -> word and colour."""
 
 
 @click.command("doctor")
@@ -31,17 +31,19 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
         checks = examine(os.environ, folder(cwd), pipeline, launcher(os.environ, sys.argv[0]))
     block = report(checks, os.environ)
     if as_shape:
-        shape = {"checks": [asdict(check) for check in checks], "report": block}
+        shape = {"checks": [as_json(check) for check in checks], "report": block}
         click.echo(json.dumps(shape, indent=2))
     else:
         _print(checks, block)
-    return 1 if any(check.status == "failed" for check in checks) else 0
+    return 1 if any(check.severity == "error" for check in checks) else 0
 
 
-def _print(checks: tuple[Check, ...], block: str) -> None:
+def _print(checks: tuple[Finding, ...], block: str) -> None:
     for check in checks:
-        mark, style = _MARK[check.status]
-        screen.say(f"{mark}  {check.name}: {plain(check.message, 2000)}", style)
+        mark, style = _MARK[check.severity]
+        ok = check.severity == "ok"
+        message = screen.home(check.sentence) if ok else check.sentence
+        screen.say(f"{mark}  {check.code}: {plain(message, 2000)}", style)
         if check.fix:
             screen.say(f"         fix: {plain(check.fix, 2000)}", "bold", whole=True)
     screen.say("\nfor a bug report:\n", "dim")

@@ -19,7 +19,7 @@ from claudemem_daemon.cli.options import (
     scope_option,
     since_option,
 )
-from claudemem_daemon.diagnostics.age import age
+from claudemem_daemon.diagnostics.age import age, counted
 from claudemem_daemon.shapes import as_json
 
 
@@ -77,7 +77,7 @@ def search_command(
     rows = shape["observations"]
     if rows:
         screen.print_observations(rows)
-    count = screen.counted(len(rows), "row") if rows else "no row of this repository"
+    count = counted(len(rows), "row") if rows else "no row of this repository"
     verb = "holds" if len(rows) <= 1 else "hold"
     screen.say(f"{count} {verb} {plain(text, 100)!r} (by {shape['how']})", "dim", errors=True)
     screen.warn(shape["warnings"])

@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from claudemem_daemon.cli.options import plain
+from claudemem_daemon.diagnostics.age import counted
 from claudemem_daemon.diagnostics.causes import ENDS
 
 MAX_PROJECTS: Final = 8
@@ -62,7 +63,7 @@ def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
     label = max(len(words) for words, _ in steps)
     digits = len(f"{total:,}")
     bar_width = max(8, min(MAX_BAR, width - label - digits - 6))
-    lines = [Text(f"\n{plain(name, 200)}: {total:,} row{'' if total == 1 else 's'}", style="bold")]
+    lines = [Text(f"\n{plain(name, 200)}: {counted(total, 'row')}", style="bold")]
     at = 0
     cells = share([count for _, count in steps], bar_width)
     for (words, count), size in zip(steps, cells, strict=True):

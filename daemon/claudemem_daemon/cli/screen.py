@@ -145,11 +145,6 @@ def home(path: str) -> str:
     return path_text(short)
 
 
-def counted(count: int, word: str, words: str | None = None) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{count:,} {word if count == 1 else words or word + 's'}"
-
-
 def print_observations(rows: list[dict[str, Any]]) -> None:
     """A line a row, as `query` and `search` have them."""
     cells = [

@@ -18,7 +18,8 @@ from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import make_question, plain, waiting
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.diagnostics import headline
-from claudemem_daemon.diagnostics.age import age, duration
+from claudemem_daemon.diagnostics.age import age, counted, duration
+from claudemem_daemon.diagnostics.causes import rows_here
 from claudemem_daemon.diagnostics.headline import Headline
 from claudemem_daemon.diagnostics.hooklog import HookFailure, read_log
 from claudemem_daemon.errors import ClaudememError
@@ -93,12 +94,9 @@ def _status() -> tuple[dict[str, Any], Headline]:
         shape = {"schema": 1, "status": error.trouble, "client_version": __version__}
         head = headline.of_silence(error)
     here = _here(daemon="process" in shape)
-    causes = here["causes"] if here is not None else []
-    commands = (cause["fix"] for cause in causes if cause["fix"].partition(" ")[0] in PROGRAMS)
-    then = next(commands, f"claudemem-daemon {'explain' if causes else 'context'}")
     shape |= {
         "headline": head.sentence,
-        "next": head.next or then,
+        "next": head.next or (here["next"] if here is not None else "claudemem-daemon context"),
         "client_version": __version__,
         "hook_failures": [asdict(failure) for failure in failures],
         "hooks_not_allowed": {
@@ -126,7 +124,20 @@ def _here(*, daemon: bool) -> dict[str, Any] | None:
         "worktrees": len(repository.worktrees),
         "verdict": shape["verdict"],
         "causes": shape["causes"],
+        "next": _next(shape),
     }
+
+
+def _next(shape: dict[str, Any]) -> str:
+    """The command to run where the daemon is well."""
+    fixes = [str(cause["fix"]) for cause in shape["causes"]]
+    commands = [fix for fix in fixes if fix.partition(" ")[0] in PROGRAMS]
+    if commands:
+        return commands[0]
+    if shape["causes"]:
+        return "claudemem-daemon explain"
+    elsewhere = shape["others"] and not rows_here(shape)
+    return f"claudemem-daemon {'projects' if elsewhere else 'context'}"
 
 
 def _page(shape: dict[str, Any], head: Headline) -> Group:
@@ -219,7 +230,7 @@ def _daemon(shape: dict[str, Any]) -> list[tuple[str, str]]:
 def _folder(here: dict[str, Any], told: set[str]) -> list[tuple[str, str]]:
     kind = "no repository"
     if here["repository"]:
-        trees = screen.counted(here["worktrees"], "linked worktree")
+        trees = counted(here["worktrees"], "linked worktree")
         kind = f"{trees} (`claudemem-daemon worktrees`)"
     lines = [("here", f"{screen.home(here['path'])}: {kind}")]
     return lines if here["verdict"] in told else [*lines, ("", here["verdict"])]
@@ -233,5 +244,5 @@ def _hooks(shape: dict[str, Any]) -> list[tuple[str, str]]:
     if not recent:
         return []
     last = recent[-1]
-    words = f"{screen.counted(len(recent), 'hook')} failed, the last {age(last.at * 1000)}"
+    words = f"{counted(len(recent), 'hook')} failed, the last {age(last.at * 1000)}"
     return [("hooks", f"{words}: {last.platform} {last.reason} {plain(last.detail, 200)}")]

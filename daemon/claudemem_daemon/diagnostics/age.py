@@ -1,4 +1,4 @@
-"""Times as people say them. Pure but for the clock."""
+"""Times and counts as people say them. Pure but for the clock."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ def age(epoch_ms: float, now: float | None = None) -> str:
         return "in the future"
     for size, word in ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day")):
         if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {word}{'s' if count > 1 else ''} ago"
+            return f"{counted(int(seconds // size), word)} ago"
     if seconds >= 3600:
         return f"{int(seconds // 3600)} h ago"
     if seconds >= 60:
         return f"{int(seconds // 60)} min ago"
     return f"{int(seconds)} s ago" if seconds >= JUST_NOW else "just now"
+
+
+def counted(count: int, word: str, words: str | None = None) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count:,} {word if count == 1 else words or word + 's'}"
 
 
 def duration(seconds: float) -> str:

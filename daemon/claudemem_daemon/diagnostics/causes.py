@@ -7,34 +7,26 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from claudemem_daemon.diagnostics.age import counted
+from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.diagnostics.fixes import LIMIT, LISTS, paste, setting_fix, store_fix
 from claudemem_daemon.diagnostics.near import Near, near
 from claudemem_daemon.settings.exclusion import excluding
 from claudemem_daemon.shapes import of_settings
 from claudemem_daemon.stores.locate import quoted
 
+DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"
 EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
 TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 DEFAULT_LIMIT: Final = 50
 MAX_NAMED: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason why rows are missing. sentence: what, and which file or key; fix: what to do, or
-    empty where nothing can be done."""
-
-    code: str
-    sentence: str
-    fix: str
-
-
-def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
+def find_causes(shape: Mapping[str, Any]) -> tuple[Finding, ...]:
     """The causes in an explanation, what explains most first."""
-    found: dict[str, Cause] = {}
+    found: dict[str, Finding] = {}
     for cause in (
         *_silent(shape),
         *_limit(shape),
@@ -50,6 +42,10 @@ def find_causes(shape: Mapping[str, Any]) -> tuple[Cause, ...]:
     ):
         found.setdefault(cause.sentence, cause)
     return tuple(found.values())
+
+
+def _cause(code: str, sentence: str, fix: str) -> Finding:
+    return Finding(code, "warning", sentence, fix)
 
 
 def rows_here(shape: Mapping[str, Any]) -> int:
@@ -78,7 +74,7 @@ _SILENT: Final = {
 }
 
 
-def _silent(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _silent(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """Why nothing at all is answered for this folder."""
     for warning in shape["warnings"]:
         code = warning["code"]
@@ -91,39 +87,48 @@ def _silent(shape: Mapping[str, Any]) -> Iterator[Cause]:
             hit = excluding(path, tuple(patterns))
             hits = {hit} if hit else {p for p in patterns if repr(p) in warning["message"]}
             fix = paste(shape, EXCLUDED, ",".join(p for p in patterns if p not in hits))
-        yield Cause(code, warning["message"], fix)
+        yield _cause(code, warning["message"], fix)
 
 
-def _limit(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _limit(shape: Mapping[str, Any]) -> Iterator[Finding]:
     if shape["filters"]["limit"] == 0 and shape["keys"]:
-        source = shape["filters"]["sources"][LIMIT]
-        where = source["detail"] or source["origin"]
-        sentence = f"the limit is 0 ({LIMIT}: {where}), so no observation is shown"
-        if source["origin"] == "request":
-            yield Cause("limit_zero", "the limit is 0, as asked for", "leave --limit 0 away")
+        if shape["filters"]["sources"][LIMIT]["origin"] == "request":
+            yield _cause("limit_zero", "the limit is 0, as asked for", "leave --limit 0 away")
         else:
-            yield Cause("limit_zero", sentence, paste(shape, LIMIT, DEFAULT_LIMIT))
+            sentence = f"the limit is 0 ({_source(shape, LIMIT)}), so no observation is shown"
+            yield _cause("limit_zero", sentence, paste(shape, LIMIT, DEFAULT_LIMIT))
 
 
-def _stores(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _source(shape: Mapping[str, Any], key: str) -> str:
+    """Which key of which file or environment a setting has its value from."""
+    source = shape["settings"][key]
+    origin, detail = source["origin"], source["detail"] or key
+    if origin in ("caller", "daemon"):
+        return f"{detail} in the {origin}'s environment"
+    return detail if " in " in detail else f"{key} in {detail}"
+
+
+def _stores(shape: Mapping[str, Any]) -> Iterator[Finding]:
     folder = shape["settings"]["CLAUDE_MEM_DATA_DIR"]["value"]
     for store in shape["stores"]:
         if not store["ok"]:
             own = os.path.dirname(store["path"]) == folder
             fix = store_fix(store["path"], store["reason"], own=own)
-            yield Cause(f"store_{store['reason']}", store["error"] or "a store cannot be read", fix)
+            yield _cause(
+                f"store_{store['reason']}", store["error"] or "a store cannot be read", fix
+            )
 
 
-def _settings(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _settings(shape: Mapping[str, Any]) -> Iterator[Finding]:
     for warning in of_settings(shape)["warnings"]:
-        yield Cause(warning["code"], warning["message"], setting_fix(warning))
+        yield _cause(warning["code"], warning["message"], setting_fix(warning, shape))
 
 
-def _misnamed(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _misnamed(shape: Mapping[str, Any]) -> Iterator[Finding]:
     for setting in shape["misnamed"]:
         path, name, meant = (setting[part] for part in ("path", "name", "meant"))
         swap = quoted(f's/"{name}"/"{meant}"/')
-        yield Cause(
+        yield _cause(
             "setting_misnamed",
             f"{path}: {name} is no setting; did you mean {meant}?",
             f"sed -i.bak {swap} {quoted(path)}",
@@ -140,7 +145,7 @@ def dropped(shape: Mapping[str, Any], kind: str) -> list[tuple[str, int, Near | 
     ]
 
 
-def _lists(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _lists(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """Near misses of the two lists."""
     for kind, key in LISTS.items():
         named: list[str] = []
@@ -148,7 +153,7 @@ def _lists(shape: Mapping[str, Any]) -> Iterator[Cause]:
         for value, rows, meant in dropped(shape, kind):
             if meant is None:
                 continue
-            named.append(f"{value!r} ({_rows(rows)}): {meant.words}")
+            named.append(f"{value!r} ({counted(rows, 'row')}): {meant.words}")
             listed = value.strip().lower()
             if meant.misspelt in wanted and meant.misspelt:
                 wanted[wanted.index(meant.misspelt)] = listed
@@ -158,10 +163,20 @@ def _lists(shape: Mapping[str, Any]) -> Iterator[Cause]:
             commas = any("," in entry for entry in wanted)
             fix = paste(shape, key, wanted if commas else ",".join(wanted))
             sentence = f"{kind} left out by {key}: {'; '.join(named[:MAX_NAMED])}"
-            yield Cause(f"{kind}_near_miss", sentence, fix)
+            sentence += _of_other_modes(shape, kind)
+            yield _cause(f"{kind}_near_miss", sentence, fix)
 
 
-def _similar(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _of_other_modes(shape: Mapping[str, Any], kind: str) -> str:
+    """What the list has that only other modes know."""
+    modes, mode = shape["modes"][kind], shape["settings"]["CLAUDE_MEM_MODE"]["value"]
+    found = [value for value in shape["filters"][kind] if mode not in modes.get(value, [mode])]
+    if not found:
+        return ""
+    return f"; the list has {', '.join(found[:MAX_NAMED])} of the mode {modes[found[0]][0]}"
+
+
+def _similar(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """Keys of the stores that look like this repository's."""
     by_alias: dict[str, list[Mapping[str, Any]]] = {}
     for project in shape["similar"]:
@@ -171,63 +186,59 @@ def _similar(shape: Mapping[str, Any]) -> Iterator[Cause]:
         keys = ", ".join(map(repr, names[:MAX_NAMED]))
         rows = sum(project["rows"] for project in found)
         sentence = (
-            f"{_rows(rows)} under the key{'s' * (len(names) > 1)} {keys} look{'s' * (rows == 1)}"
+            f"{counted(rows, 'row')} under the key{'s' * (len(names) > 1)} {keys} look{'s' * (rows == 1)}"
             f" like this repository's: {found[0]['why']}; was the folder renamed?"
         )
         name, _, older = alias.partition(": ")
-        yield Cause("similar_key", sentence, paste(shape, name.strip('"'), json.loads(older)))
+        yield _cause("similar_key", sentence, paste(shape, name.strip('"'), json.loads(older)))
 
 
-def _elsewhere(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _elsewhere(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """No store where the settings say, but one where claude-mem keeps it by default."""
     path = shape["store_elsewhere"]
     if path is not None:
-        setting = shape["settings"]["CLAUDE_MEM_DATA_DIR"]
-        where = setting["detail"] or setting["origin"]
-        folder = os.path.dirname(path)
-        missing = os.path.join(setting["value"], os.path.basename(path))
-        sentence = f"no store at {missing} (CLAUDE_MEM_DATA_DIR: {where}), but there is {path}"
-        fix = paste(shape, "CLAUDE_MEM_DATA_DIR", folder)
-        yield Cause("store_elsewhere", sentence, fix)
+        folder = shape["settings"][DATA_DIR]["value"]
+        named, source = os.path.join(folder, os.path.basename(path)), _source(shape, DATA_DIR)
+        if os.path.lexists(named):
+            sentence = f"no row of this repository at {named} ({source}), but {path} has some"
+        else:
+            sentence = f"no store at {named} ({source}), but there is {path}"
+        yield _cause("store_elsewhere", sentence, paste(shape, DATA_DIR, os.path.dirname(path)))
 
 
-def _filtered(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _filtered(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """Rows exist and none is shown, and no near miss says why."""
     total, ended = rows_here(shape), reasons(shape)
     if not total or rows_shown(shape) or not shape["filters"]["limit"]:
         return
     for reason, kind in (("type_filtered", "types"), ("concept_filtered", "concepts")):
-        key, count = LISTS[kind], ended.get(reason, 0)
-        if not count:
+        key, count, values = LISTS[kind], ended.get(reason, 0), dropped(shape, kind)
+        if not count or any(meant for _, _, meant in values):
             continue
-        values = dropped(shape, kind)[:MAX_NAMED]
-        named = ", ".join(f"{value!r} {rows:,}" for value, rows, _ in values) or "none at all"
+        named = ", ".join(f"{value!r} {rows:,}" for value, rows, _ in values[:MAX_NAMED])
+        named = named or "none at all"
         sentence = (
-            f"the filter excludes {'all' if count == total else f'{count:,} of'} {_rows(total)}:"
+            f"the filter excludes {'all' if count == total else f'{count:,} of'} {counted(total, 'row')}:"
             f" {key} leaves out {kind} {named}"
         )
-        yield Cause(reason, sentence, paste(shape, key, "*"))
+        yield _cause(reason, sentence, paste(shape, key, "*"))
 
 
-def _other_repository(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _other_repository(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """All rows of our keys are another repository's."""
     for warning in shape["warnings"]:
         if warning["code"] == "ambiguous_key" and not rows_here(shape):
             fix = "give each repository its own store by CLAUDE_MEM_DAEMON_STORES"
-            yield Cause("ambiguous_key", warning["message"], fix)
+            yield _cause("ambiguous_key", warning["message"], fix)
 
 
-def _time(shape: Mapping[str, Any]) -> Iterator[Cause]:
+def _time(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """Rows that there was no time to compare."""
     left = reasons(shape).get("not_read", 0)
     if left and rows_shown(shape) < shape["filters"]["limit"]:
         now = shape["settings"][TIMEOUT]["value"]
-        sentence = f"{_rows(left)} could not be compared in {now} ms ({TIMEOUT})"
-        yield Cause("not_read", sentence, paste(shape, TIMEOUT, now * 10))
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row" if count == 1 else f"{count:,} rows"
+        sentence = f"{counted(left, 'row')} could not be compared in {now} ms ({TIMEOUT})"
+        yield _cause("not_read", sentence, paste(shape, TIMEOUT, now * 10))
 
 
 def verdict(shape: Mapping[str, Any]) -> str:
@@ -239,14 +250,20 @@ def verdict(shape: Mapping[str, Any]) -> str:
         return causes[0].sentence
     if not total:
         others = sum(shape["others"].values())
-        rest = f"; the stores have {_rows(others)} of other projects" if others else ""
-        return f"no memory yet: no row of {name} in the stores that were read{rest}"
+        if others:
+            rest = f"the stores have {counted(others, 'row')} of other projects (claudemem-daemon projects)"
+            return f"no memory yet: no row of {name} in the stores that were read; {rest}"
+        if not shape["stores"]:
+            return f"no memory yet: no store in {shape['settings'][DATA_DIR]['value']}; {_FIRST}"
+        return f"no memory yet: no row of {name} in the stores that were read"
     parts = [
         f"{ended[reason]:,} {words}" for reason, (words, _) in ENDS.items() if ended.get(reason)
     ]
     rest = f"; {', '.join(parts)}" if parts else ""
-    return f"{shown:,} of {_rows(total)} of {name} {'is' if shown == 1 else 'are'} shown{rest}"
+    return f"{shown:,} of {counted(total, 'row')} of {name} {'is' if shown == 1 else 'are'} shown{rest}"
 
+
+_FIRST: Final = "claude-mem makes it in its first session"
 
 ENDS: Final = {
     "excluded": ("of an excluded checkout", "excluded checkout"),

@@ -9,17 +9,16 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from claudemem_daemon import __version__, lookup
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.database_url import CREATE_INDEX, is_database, names_database
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.age import age
+from claudemem_daemon.diagnostics.age import age, counted
 from claudemem_daemon.diagnostics.causes import rows_shown
-from claudemem_daemon.diagnostics.fixes import setting_fix
+from claudemem_daemon.diagnostics.finding import Finding, Severity
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.errors import ClaudememError
@@ -35,19 +34,7 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.settings.sources import read_values
-from claudemem_daemon.shapes import of_settings
-
-Verdict = Literal["ok", "warning", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at; `fix` is empty where nothing is to be done."""
-
-    name: str
-    status: Verdict
-    message: str
-    fix: str = ""
+from claudemem_daemon.shapes import OF_SETTINGS, of_settings
 
 
 class _Facts:
@@ -89,127 +76,131 @@ class _Facts:
 
 def examine(
     environ: Mapping[str, str], cwd: str, pipeline: Pipeline, program: str
-) -> tuple[Check, ...]:
+) -> tuple[Finding, ...]:
     """All checks, from the daemon outwards. Changes nothing."""
     facts = _Facts(environ, pipeline, Question(cwd=cwd, env=caller_environment(environ)))
-    parts: tuple[Callable[[], Iterator[Check]], ...] = (
+    parts: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _folder(environ),
         lambda: _daemon(facts),
         lambda: _service(environ, program, facts),
-        lambda: _settings(facts),
-        lambda: _stores(facts),
+        lambda: _memory(facts),
         lambda: _hooks(environ, facts),
         lambda: _hook_log(environ),
     )
-    checks: list[Check] = []
+    checks: list[Finding] = []
     for part in parts:
         try:
             checks += part()
         except ClaudememError as error:
-            checks.append(Check(error.code, "failed", error.message))
+            checks.append(Finding(error.code, "error", error.message))
     return tuple(checks)
 
 
-def report(checks: tuple[Check, ...], environ: Mapping[str, str]) -> str:
+_STATUS = {"ok": "ok", "note": "note", "warning": "warning", "error": "failed"}
+
+
+def as_json(check: Finding) -> dict[str, str]:
+    return {
+        "name": check.code,
+        "status": _STATUS[check.severity],
+        "message": check.sentence,
+        "fix": check.fix,
+    }
+
+
+def report(checks: tuple[Finding, ...], environ: Mapping[str, str]) -> str:
     """The block for a bug report: versions and verdicts, no names, no paths of the user's."""
     python, system = platform.python_version(), f"{platform.system()} {platform.release()}"
     lines = [f"claudemem-daemon {__version__}, Python {python}, {system}"]
-    lines += [f"{check.status:<8}{check.name}" for check in checks]
+    lines += [f"{_STATUS[check.severity]:<8}{check.code}" for check in checks]
     return "\n".join(lines).replace(home_dir(environ), "~")
 
 
-def _folder(environ: Mapping[str, str]) -> Iterator[Check]:
+def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:
     folder = state_dir(environ)
     name = "state folder"
     if not os.path.lexists(folder):
-        yield Check(name, "ok", f"{folder} does not exist yet; the daemon makes it")
+        yield Finding(name, "ok", f"{folder} does not exist yet; the daemon makes it")
     elif private_dir(folder):
-        yield Check(name, "ok", f"{folder} is ours alone")
+        yield Finding(name, "ok", f"{folder} is ours alone")
     else:
         message = f"{folder} is not a folder of ours alone"
-        yield Check(name, "failed", message, f"chmod 700 {folder}")
+        yield Finding(name, "error", message, f"chmod 700 {folder}")
 
 
-def _daemon(facts: _Facts) -> Iterator[Check]:
+def _daemon(facts: _Facts) -> Iterator[Finding]:
     client, health = facts.client, facts.health
     if isinstance(health, Unreachable):
-        yield Check("daemon", "failed", health.message, of_silence(health).next or "")
+        yield Finding("daemon", "error", health.message, of_silence(health).next or "")
         return
     restart = "claudemem-daemon stop, then start it again"
     if health["version"] != __version__:
         message = f"version {health['version']} runs, this command is {__version__}"
-        yield Check("daemon", "warning", message, restart)
+        yield Finding("daemon", "warning", message, restart)
     else:
-        yield Check("daemon", "ok", f"version {health['version']} answers, pid {health['pid']}")
+        yield Finding("daemon", "ok", f"version {health['version']} answers, pid {health['pid']}")
     seen = os.lstat(client.path)
     mode = stat.S_IMODE(seen.st_mode)
     if mode & 0o077 or seen.st_uid != os.getuid():
         message = f"{client.path} has mode {mode:04o} and owner {seen.st_uid}"
-        yield Check("socket", "failed", message, restart)
+        yield Finding("socket", "error", message, restart)
     else:
-        yield Check("socket", "ok", f"{client.path}, mode {mode:04o}")
+        yield Finding("socket", "ok", f"{client.path}, mode {mode:04o}")
     began = time.perf_counter()
     client.get("/api/context/inject", {"cwd": facts.question.cwd or "/"})
     took = (time.perf_counter() - began) * 1000
-    verdict: Verdict = "ok" if took < 200 else "warning"
-    fix = "" if verdict == "ok" else "claudemem-daemon status tells how long each store takes"
-    yield Check("a real question", verdict, f"answered over the socket in {took:.1f} ms", fix)
+    severity: Severity = "ok" if took < 200 else "warning"
+    fix = "" if severity == "ok" else "claudemem-daemon status tells how long each store takes"
+    yield Finding("a real question", severity, f"answered over the socket in {took:.1f} ms", fix)
 
 
-def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterator[Check]:
+def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterator[Finding]:
     network = names_database(facts.settings["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"] or {})
     plan = make_plan(environ, program, network=network)
     state = manage.look(plan, environ)
-    verdict: Verdict = "failed" if state.state == "broken" else "warning"
+    severity: Severity = "error" if state.state == "broken" else "warning"
     if state.state in ("active", "unknown"):
-        verdict = "ok"
-    fix = "" if verdict == "ok" else "claudemem-daemon service install"
-    yield Check("service", verdict, state.sentence, fix)
+        severity = "ok"
+    fix = "" if severity == "ok" else "claudemem-daemon service install"
+    yield Finding("service", severity, state.sentence, fix)
     if network and state.state == "active" and any(map(manage.is_local_only, plan.files)):
         message = "the unit allows no network, and CLAUDE_MEM_DAEMON_STORES names a database"
-        yield Check("service", "warning", message, "claudemem-daemon service install")
+        yield Finding("service", "warning", message, "claudemem-daemon service install")
 
 
-def _settings(facts: _Facts) -> Iterator[Check]:
-    path, warnings = facts.settings["settings_path"], facts.settings["warnings"]
-    wrong = [
-        Check("settings", "warning", warning["message"], setting_fix(warning))
-        for warning in warnings
+def _memory(facts: _Facts) -> Iterator[Finding]:
+    """Settings, stores, and what keeps rows out of this folder's context, in the words of `explain`."""
+    shape, path = facts.explanation, facts.settings["settings_path"]
+    found = [
+        Finding(_area(cause["code"]), "warning", cause["sentence"], cause["fix"])
+        for cause in shape["causes"]
     ]
     how = "as the daemon holds it" if facts.by_daemon else "as it is now"
     if not os.path.lexists(path):
         how = "no such file: defaults"
-    yield from wrong or [Check("settings", "ok", f"{path}, {how}")]
-
-
-def _stores(facts: _Facts) -> Iterator[Check]:
-    """The stores, and what keeps rows out of this folder's context, in the words of `explain`."""
-    shape = facts.explanation
+    settings = [finding for finding in found if finding.code == "settings"]
+    yield from settings or [Finding("settings", "ok", f"{path}, {how}")]
     for store in shape["stores"]:
         if store["ok"]:
-            yield Check(
-                "store", "ok", f"{store['path']}, schema {store['schema_version'] or 'unknown'}"
-            )
+            schema = store["schema_version"] or "unknown"
+            yield Finding("store", "ok", f"{store['path']}, schema {schema}")
     for query in shape["queries"]:
         if is_database(query["store"]) and query["plan"] == "table":
             message = f"{query['store']}: every question reads the whole table"
-            yield Check("store", "warning", message, CREATE_INDEX + " (as its owner)")
+            yield Finding("store", "warning", message, CREATE_INDEX + " (as its owner)")
             break
-    settled = {warning["message"] for warning in facts.settings["warnings"]}
-    causes = [cause for cause in shape["causes"] if cause["sentence"] not in settled]
-    for cause in causes:
-        code = cause["code"]
-        name = "store" if code.startswith("store_") else "memory here"
-        name = "settings" if code == "setting_misnamed" else name
-        yield Check(name, "warning", cause["sentence"], cause["fix"])
-    if rows_shown(shape):
-        name = shape["repository"]["name"]
-        yield Check("memory here", "ok", f"{rows_shown(shape)} observations for {name}")
-    elif not causes:
-        yield Check("memory here", "ok", shape["verdict"])
+    yield from (finding for finding in found if finding.code != "settings")
+    if rows_shown(shape) or not found:
+        yield Finding("memory here", "ok", shape["verdict"])
 
 
-def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
+def _area(code: str) -> str:
+    if code.startswith(OF_SETTINGS):
+        return "settings"
+    return "store" if code.startswith("store_") else "memory here"
+
+
+def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Finding]:
     found = False
     for name, known in PLATFORMS.items():
         there = installed(known, environ, None)
@@ -217,7 +208,7 @@ def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
         for event, command in there.theirs:
             message = f"{name}: an entry at {event} asks us too and was not written by us:"
             fix = "keep one of the two, or context may come twice" if commands else ""
-            yield Check("hooks", "warning", f"{message} {command[:200]}", fix)
+            yield Finding("hooks", "warning", f"{message} {command[:200]}", fix)
         found = found or bool(there.theirs)
         if not commands:
             continue
@@ -229,20 +220,22 @@ def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Check]:
         yield _entries(NAME, [plugin], 1, ())
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
-        yield Check("hooks", "warning", "no assistant has our entries", fix)
+        yield Finding("hooks", "warning", "no assistant has our entries", fix)
     twice = double_injection(environ, read_values(facts.settings["settings_path"]))
     if twice is not None and found:
-        yield Check("double injection", "warning", twice, "set what it says")
+        yield Finding("double injection", "warning", twice, "set what it says")
 
 
-def _entries(name: str, commands: Sequence[str], expected: int, untrusted: Sequence[str]) -> Check:
+def _entries(
+    name: str, commands: Sequence[str], expected: int, untrusted: Sequence[str]
+) -> Finding:
     """Our entries of one assistant."""
     again = f"claudemem-daemon hooks install {name}"
     trouble = next(filter(None, map(_program_trouble, dict.fromkeys(commands))), None)
     count = len(commands)
     if trouble is not None:
         message = f"{name}: the program in its entries {trouble}"
-        return Check("hooks", "failed", message, again)
+        return Finding("hooks", "error", message, again)
     if count > expected:
         message = f"{count} entries of ours for {expected} events"
         fix = "keep one an event, or context comes twice"
@@ -251,8 +244,8 @@ def _entries(name: str, commands: Sequence[str], expected: int, untrusted: Seque
     elif untrusted:
         message, fix = f"skips our entries for {', '.join(untrusted)} until allowed", ASK
     else:
-        return Check("hooks", "ok", f"{name}: {count} entries")
-    return Check("hooks", "warning", f"{name}: {message}", fix)
+        return Finding("hooks", "ok", f"{name}: {counted(count, 'entry', 'entries')}")
+    return Finding("hooks", "warning", f"{name}: {message}", fix)
 
 
 def _program_trouble(command: str) -> str | None:
@@ -261,12 +254,12 @@ def _program_trouble(command: str) -> str | None:
     return program_trouble(shlex.split(words[1])[0]) if len(words) == 2 else None
 
 
-def _hook_log(environ: Mapping[str, str]) -> Iterator[Check]:
+def _hook_log(environ: Mapping[str, str]) -> Iterator[Finding]:
     recent = [failure for failure in read_log(environ) if failure.at > time.time() - 86400]
     if not recent:
-        yield Check("hook log", "ok", "no hook failed in the last day")
+        yield Finding("hook log", "ok", "no hook failed in the last day")
         return
-    last, hooks = recent[-1], "hook" if len(recent) == 1 else "hooks"
+    last, hooks = recent[-1], counted(len(recent), "hook")
     newest = f"{age(last.at * 1000)}: {last.platform} {last.reason} {last.detail}"
-    message = f"{len(recent)} {hooks} failed in the last day, the newest {newest}"
-    yield Check("hook log", "warning", message)
+    message = f"{hooks} failed in the last day, the newest {newest}"
+    yield Finding("hook log", "warning", message)

@@ -42,19 +42,19 @@ def store_fixes(path: str, *, own: bool) -> dict[str, str]:
     name = quoted(path)
     aside = f"mv {name} {quoted(path + '.damaged')}"
     return {
-        "missing": f"ls {quoted(os.path.dirname(path))}; then name the right path in"
-        " CLAUDE_MEM_DAEMON_STORES",
-        "busy": f"fuser -v {name} shows who holds it; it is tried again with the next question",
+        "missing": "name the right path in CLAUDE_MEM_DAEMON_STORES;"
+        f" `ls {quoted(os.path.dirname(path))}` shows what is there",
+        "busy": f"fuser -v {name}",
         "corrupt": f"{aside} && sqlite3 {quoted(path + '.damaged')} .dump"
         f" | sed 's/^ROLLBACK.*/COMMIT;/' | sqlite3 {name}",
         "hot_journal": f"sqlite3 {name} .schema",
-        "foreign": f"{aside}; then restore it from a backup, or let claude-mem make a new one"
+        "foreign": aside
         if own
         else f"take {path} out of the setting or the checkout's file that names it",
         "untrusted": f"claudemem-daemon allow {name}",
-        "owner": f"ls -l {name}; run the daemon as its owner",
+        "owner": f"run the daemon as the file's owner, whom `ls -l {name}` names",
         "wal_pending": f"chmod u+w {quoted(os.path.dirname(path))}",
-        "io": f"cp {name} to a local disk and name the copy in CLAUDE_MEM_DAEMON_STORES",
+        "io": f"copy {name} to a local disk and name the copy in CLAUDE_MEM_DAEMON_STORES",
         "slow": "export CLAUDE_MEM_DAEMON_TIMEOUT_MS=5000",
         "away": f"psql {name} -c 'SELECT 1'",
         "refused": f"psql {name} -c 'TABLE observations LIMIT 1'",
@@ -66,19 +66,33 @@ def store_fix(path: str, reason: str | None, *, own: bool) -> str:
     return store_fixes(path, own=own).get(reason or "", f"ls -l {quoted(path)}")
 
 
-def setting_fix(warning: Mapping[str, str]) -> str:
-    """What ends a warning about a setting."""
+def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = None) -> str:
+    """What ends a warning about a setting; with an explanation, the value that is in use."""
     key, path = warning.get("key"), warning.get("path")
     code = warning["code"]
     if code == "observer_failing":
-        return "mend it there; the next save of claude-mem ends this"
+        return "claude-mem's next save ends this; until then its key, limit or base URL is wrong"
     if code == "settings_rejected" and path:
-        return f"python3 -m json.tool {quoted(path)} shows where; mend it there"
-    if key and path:
-        return f"set {key} in {path} to a value that is taken, or take the line out"
-    if key:
+        return f"mend the file there; `python3 -m json.tool {quoted(path)}` accepts it when it is right"
+    if key is None:
+        return "claudemem-daemon config"
+    if code == "setting_of_checkout":
+        return f"put {key} into your own settings.json if you want it, or take it out of {path}"
+    if shape is not None and code in _ADVISED:
+        return paste(shape, key, _ADVISED[code])
+    if path is None:
         return f"unset {key}"
-    return "claudemem-daemon config shows every value and its source"
+    used = shape["settings"].get(key.replace("_DAEMON_", "_CONTEXT_")) if shape else None
+    used = shape["settings"].get(key, used) if shape else None
+    if used is None or used["value"] is None:
+        return f"take {key} out of {path}"
+    value = used["value"]
+    text = ",".join(value) if isinstance(value, list) else value
+    return f'put "{key}": {json.dumps(text, ensure_ascii=False)} into {path}'
+
+
+_ADVISED: Final = {"setting_small": 10_000, "mode_unavailable": "code"}
+"""Code of a warning -> the value that ends it."""
 
 
 def fate_fix(shape: Mapping[str, Any], fate: Mapping[str, Any]) -> str:

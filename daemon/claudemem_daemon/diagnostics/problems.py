@@ -5,25 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.diagnostics.fixes import setting_fix, store_fix
 
-Severity = Literal["error", "warning", "note"]
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """`severity`: error and warning make the daemon degraded, a note does not."""
-
-    code: str
-    severity: Severity
-    sentence: str
-    fix: str
-
-
-def find_problems(status: Mapping[str, Any]) -> tuple[Problem, ...]:
+def find_problems(status: Mapping[str, Any]) -> tuple[Finding, ...]:
     """All problems of the daemon in its status, the worst first."""
     found = (
         *_package(status),
@@ -36,17 +24,17 @@ def find_problems(status: Mapping[str, Any]) -> tuple[Problem, ...]:
     return tuple(sorted(found, key=lambda problem: order[problem.severity]))
 
 
-def _package(status: Mapping[str, Any]) -> Iterator[Problem]:
+def _package(status: Mapping[str, Any]) -> Iterator[Finding]:
     installed = status["installed_version"]
     if not installed:
         sentence = "the package's files are gone under the running daemon"
-        yield Problem("package_gone", "warning", sentence, "install it again, then restart it")
+        yield Finding("package_gone", "warning", sentence, "install it again, then restart it")
     elif installed != status["version"]:
         sentence = f"version {status['version']} is running, {installed} is installed"
-        yield Problem("needs_restart", "warning", sentence, _RESTART)
+        yield Finding("needs_restart", "warning", sentence, _RESTART)
 
 
-def _settings(status: Mapping[str, Any]) -> Iterator[Problem]:
+def _settings(status: Mapping[str, Any]) -> Iterator[Finding]:
     rejected = status["configuration"].get("rejected")
     if rejected:
         about = {
@@ -54,26 +42,26 @@ def _settings(status: Mapping[str, Any]) -> Iterator[Problem]:
             "path": str(status["configuration"].get("path") or ""),
         }
         reason = str(rejected["reason"])
-        yield Problem("settings_rejected", "warning", reason, setting_fix(about))
+        yield Finding("settings_rejected", "warning", reason, setting_fix(about))
     for warning in status["configuration"].get("warnings", ()):
         if warning["code"] not in ("settings_rejected", "store_untrusted"):
-            yield Problem(warning["code"], "warning", warning["message"], setting_fix(warning))
+            yield Finding(warning["code"], "warning", warning["message"], setting_fix(warning))
 
 
-def _stores(status: Mapping[str, Any]) -> Iterator[Problem]:
+def _stores(status: Mapping[str, Any]) -> Iterator[Finding]:
     for store in status["stores"]:
         if not store["ok"]:
             path = str(store.get("path", ""))
             own = os.path.dirname(path) == status["configuration"].get("data_dir")
             fix = store_fix(path, store["reason"], own=own)
-            yield Problem(f"store_{store['reason']}", "warning", str(store["error"]), fix)
+            yield Finding(f"store_{store['reason']}", "warning", str(store["error"]), fix)
 
 
-def _process(status: Mapping[str, Any]) -> Iterator[Problem]:
+def _process(status: Mapping[str, Any]) -> Iterator[Finding]:
     problem, mode = status["watcher"].get("problem"), status["socket"]["mode"]
     stuck = status["requests"]["stuck_workers"]
     if problem:
-        yield Problem(
+        yield Finding(
             "watcher",
             "note",
             f"{problem}: settings.json is read with every request instead",
@@ -81,9 +69,9 @@ def _process(status: Mapping[str, Any]) -> Iterator[Problem]:
         )
     if mode is not None and mode & 0o077:
         sentence = f"the socket has mode {mode:04o}"
-        yield Problem("socket_mode", "error", sentence, _RESTART)
+        yield Finding("socket_mode", "error", sentence, _RESTART)
     if stuck:
-        yield Problem(
+        yield Finding(
             "stuck",
             "warning",
             f"{stuck} questions wait for a file system that does not answer",
@@ -91,13 +79,13 @@ def _process(status: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
-def _names(status: Mapping[str, Any]) -> Iterator[Problem]:
+def _names(status: Mapping[str, Any]) -> Iterator[Finding]:
     names = Counter(
         repository["name"] for repository in status["repositories"] if repository["common_dir"]
     )
     for name, count in sorted(names.items()):
         if count > 1:
-            yield Problem(
+            yield Finding(
                 "ambiguous_key",
                 "note",
                 f"key {name!r} is used by {count} repositories seen here; their rows are told apart"

@@ -17,10 +17,9 @@ from functools import cached_property
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.row_counts import count_key
-from claudemem_daemon.errors import StoreError
+from claudemem_daemon.diagnostics.row_counts import count_key, in_each_store
 from claudemem_daemon.pipeline import ResolvedQuestion
-from claudemem_daemon.selection.admission import admit
+from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.settings.exclusion import excluded
 from claudemem_daemon.stores.interface import StoreReader
@@ -58,16 +57,26 @@ def list_projects(
     """Every key of every store of the question but those of excluded projects: ours first, then
     those that look like ours, each the newest first. Of an excluded project nothing is read."""
     found: list[StoreProject] = []
-    warnings: list[AnswerWarning] = []
     likeness = _Likeness(resolved)
-    for ref in resolved.located.stores if resolved.keys.keys else ():
-        try:
-            with pool.reading(ref, deadline) as reader:
-                found += _of_store(ref.path, reader, resolved, likeness)
-        except StoreError as error:
-            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
-    found.sort(key=lambda one: (not one.ours, one.resembles is None, -(one.newest or 0), one.key))
+
+    def work(path: str, reader: StoreReader, admitted: Admitted) -> None:
+        found.extend(_of_store(path, reader, admitted, resolved, likeness))
+
+    warnings = in_each_store(resolved, pool, deadline, work)
+    found = _with_their_worktrees(found)
+    found.sort(key=lambda p: (not p.ours, p.resembles is None, -(p.newest or 0), p.key))
     return tuple(found), tuple(warnings)
+
+
+def _with_their_worktrees(found: list[StoreProject]) -> list[StoreProject]:
+    """A key that resembles ours takes those with it that the alias makes ours, too."""
+    heads = {project.key.partition("/")[0]: project for project in found if project.resembles}
+    return [
+        replace(project, resembles=like.resembles, why=like.why, alias=like.alias)
+        if not project.ours and (like := heads.get(project.key.partition("/")[0])) is not None
+        else project
+        for project in found
+    ]
 
 
 def resembling(
@@ -80,10 +89,13 @@ def resembling(
 
 
 def _of_store(
-    path: str, reader: StoreReader, resolved: ResolvedQuestion, likeness: _Likeness
+    path: str,
+    reader: StoreReader,
+    admitted: Admitted,
+    resolved: ResolvedQuestion,
+    likeness: _Likeness,
 ) -> Iterator[StoreProject]:
     names, merged = reader.projects(), reader.merged()
-    admitted = admit(resolved.keys, names, merged)
     patterns = resolved.settings.excluded_projects
     away = {*resolved.keys.excluded, *admitted.left_out}
     compared = 0
@@ -139,10 +151,12 @@ class _Likeness:
         if similar is not None:
             why = f"{head!r} and {similar!r} differ only in letter case, form or separators"
             return self._with_alias(project, similar, why)
-        here = sum(self._is_here(row, project.key) for row in rows)
-        if here * 2 <= len(rows):
+        named = [paths for row in rows if (paths := _paths(row))]
+        here = sum(self._any_is_here(paths, project.key) for paths in named)
+        if here * 2 <= len(named):
             return project
-        why = f"{here} of its {len(rows)} newest rows name files that are in this checkout"
+        newest = f"{here} of its {len(rows)} newest rows name" if len(rows) > 1 else "its row names"
+        why = f"{newest} files that are in this checkout"
         return self._with_alias(project, ours, why)
 
     def _with_alias(self, project: StoreProject, ours: str, why: str) -> StoreProject:
@@ -153,10 +167,9 @@ class _Likeness:
         alias = f'"{ALIASES}": {json.dumps(known, ensure_ascii=False)}'
         return replace(project, resembles=ours, why=why, alias=alias)
 
-    def _is_here(self, row: Row, key: str) -> bool:
-        """Whether a file of the row is in a checkout of ours, now or once its folder was renamed."""
-        paths = (*text_list(row.cells[7]), *text_list(row.cells[8]))
-        return any(self._has(path, key.split("/")) for path in paths[:NEWEST])
+    def _any_is_here(self, paths: Iterable[str], key: str) -> bool:
+        """Whether one of the files is in a checkout of ours, now or once its folder was renamed."""
+        return any(self._has(path, key.split("/")) for path in paths)
 
     def _has(self, path: str, folders: Iterable[str]) -> bool:
         if path.startswith("/"):
@@ -174,6 +187,10 @@ class _Likeness:
         if ".." in relative.split("/") or "\0" in relative:
             return False
         return any(os.path.lexists(f"{checkout}/{relative}") for checkout in self._checkouts)
+
+
+def _paths(row: Row) -> tuple[str, ...]:
+    return (*text_list(row.cells[7]), *text_list(row.cells[8]))[:NEWEST]
 
 
 def _newest(reader: StoreReader, name: str) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.repository.model import ProjectKey
-from claudemem_daemon.selection.admission import admit
+from claudemem_daemon.selection.admission import Admitted, admit
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
@@ -54,25 +54,20 @@ class RowCounts:
 
 def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
     """Count inside a few seconds; a store that cannot be read is a warning."""
-    deadline = Deadline.after(COUNTING_SECONDS)
     keys = {key.key: key for key in reversed(resolved.keys.keys) if key.match == "exact"}
     keys = dict(reversed(keys.items()))
     counts: dict[str, list[Counted]] = {}
     left_out: dict[str, str] = {}
-    warnings: list[AnswerWarning] = []
     ours = Ownership(resolved.keys)
-    # Without keys nothing is to be counted, and an excluded project's stores stay closed.
-    for ref in resolved.located.stores if resolved.keys.keys else ():
-        try:
-            with pool.reading(ref, deadline) as reader:
-                admitted = admit(resolved.keys, reader.projects(), reader.merged())
-                left_out.update(admitted.left_out)
-                for name, key in admitted.names.items():
-                    keys.setdefault(name, key)
-                    counted = count_key(ref.path, reader, admitted.wanted(name), ours)
-                    counts.setdefault(name, []).append(counted)
-        except StoreError as error:
-            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
+
+    def count(path: str, reader: StoreReader, admitted: Admitted) -> None:
+        left_out.update(admitted.left_out)
+        for name, key in admitted.names.items():
+            keys.setdefault(name, key)
+            counted = count_key(path, reader, admitted.wanted(name), ours)
+            counts.setdefault(name, []).append(counted)
+
+    warnings = in_each_store(resolved, pool, Deadline.after(COUNTING_SECONDS), count)
     for name in left_out:
         keys.pop(name, None)
     paths = tuple(ref.path for ref in resolved.located.stores) if resolved.keys.keys else ()
@@ -83,6 +78,25 @@ def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
         store_paths=paths,
         warnings=(*warnings, *ours.warnings()),
     )
+
+
+def in_each_store(
+    resolved: ResolvedQuestion,
+    pool: StorePool,
+    deadline: Deadline,
+    work: Callable[[str, StoreReader, Admitted], None],
+) -> list[AnswerWarning]:
+    """Do `work` with each store's path, its reader, and the keys that are asked for in it; a warning
+    for each store that cannot be read."""
+    warnings: list[AnswerWarning] = []
+    # Without keys nothing is to be read, and an excluded project's stores stay closed.
+    for ref in resolved.located.stores if resolved.keys.keys else ():
+        try:
+            with pool.reading(ref, deadline) as reader:
+                work(ref.path, reader, admit(resolved.keys, reader.projects(), reader.merged()))
+        except StoreError as error:
+            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
+    return warnings
 
 
 def count_key(
