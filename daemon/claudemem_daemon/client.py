@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import struct
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -119,6 +120,27 @@ class Client:
         return Unreachable("no daemon is running", trouble="not running")
 
 
+def connected(path: str, timeout: float) -> socket.socket:
+    """A Unix socket whose steps take `timeout` seconds at most, raising TimeoutError.
+
+    Where many connections wait to be accepted, `connect` waits for its turn; under `settimeout` it
+    would fail at once.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        limit = struct.pack("ll", int(timeout), int(timeout % 1 * 1_000_000))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        connection.connect(os.fsencode(path))
+        connection.settimeout(timeout)
+    except BlockingIOError:
+        connection.close()
+        raise TimeoutError(f"{path} has no room for a connection") from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 class _UnsafeError(OSError):
     """The socket lies where others could have put it."""
 
@@ -127,14 +149,13 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
+        self._limit = timeout
 
     def connect(self) -> None:
         shortened = self._path.startswith(short_dir() + "/") and os.path.lexists(short_dir())
         if shortened and not private_dir(short_dir()):
             raise _UnsafeError(f"{short_dir()} is not a folder of ours alone; remove it")
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(os.fsencode(self._path))
+        self.sock = connected(self._path, self._limit)
 
 
 def _refused(status: int, data: bytes) -> DaemonError | InvalidRequest:

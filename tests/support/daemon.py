@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from claudemem_daemon import local
+from claudemem_daemon.client import connected
 
 T = TypeVar("T")
 
@@ -87,9 +88,7 @@ class UnixConnection(http.client.HTTPConnection):
         self.path = path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
+        self.sock = connected(self.path, self.timeout or PATIENCE)
 
 
 class Daemon:
@@ -210,10 +209,7 @@ class Daemon:
 
     def connect(self, timeout: float = PATIENCE) -> socket.socket:
         """A bare connection, the caller's to close."""
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(timeout)
-        connection.connect(self.socket_path)
-        return connection
+        return connected(self.socket_path, timeout)
 
     def raw(self, *chunks: bytes) -> bytes:
         """Send the chunks as they are, one write each; everything that comes until the end."""
