@@ -100,10 +100,10 @@ def test_each_plan_runs_by_its_index(store: str, generation: Generation) -> None
         by_project = "observations USING INDEX idx_observations_project (project="
         (project,) = sql.all_rows(schema, "observations", FILTERED)
         assert by_project in details(reader, project)
-        walk = sql.newest_by_id(schema, "observations", FILTERED, "project", "rare", 9)
+        walk = sql.newest_by_id(schema, "observations", FILTERED, ("project", "rare"), 9)
         assert by_project in details(reader, walk)
         assert "ORDER BY" not in details(reader, walk)
-        further = sql.newest_by_id(schema, "observations", FILTERED, "project", "rare", 9, 50)
+        further = sql.newest_by_id(schema, "observations", FILTERED, ("project", "rare"), 9, 50)
         assert "idx_observations_project (project=? AND rowid<?)" in details(reader, further)
         assert "ORDER BY" not in details(reader, further)
         proof = sql.out_of_order(schema, "observations", BASE_EPOCH, 50, None, 9)
@@ -125,10 +125,8 @@ def test_each_plan_runs_by_its_index(store: str, generation: Generation) -> None
         for one in (
             names.distinct(schema, "observations", "project", "tree/"),
             names.present(schema, "observations", ["project"], ["rare"], ["tree/"]),
-            names.first_of_each("observations", "project", "idx_observations_project"),
-            names.joined(
-                "observations", "project", "idx_observations_project", ["tree"], ["1", "2"]
-            ),
+            names.first_of_each("observations", "idx_observations_project"),
+            names.joined("observations", "idx_observations_project", ["tree"], ["1", "2"]),
         ):
             assert "COVERING INDEX idx_observations_project" in details(reader, one)
             assert "SCAN observations" not in details(reader, one)

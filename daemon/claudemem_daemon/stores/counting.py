@@ -8,7 +8,6 @@ from typing import Final
 
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded
 from claudemem_daemon.stores.model import Schema
-from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import (
     CONCEPTS,
     LIST,
@@ -51,7 +50,8 @@ def groups(
     parts: list[str] = []
     parameters: list[Parameter] = []
     for column, names in wanted.branches:
-        parts.append(_by_index(schema, column, "id"))
+        source = schema.by_index("observations", column)
+        parts.append(f"SELECT id FROM {source} WHERE {column} IN {LIST}")
         parameters.append(as_list(names))
     chosen = f"id IN ({' UNION '.join(parts) or 'SELECT NULL'})"
     if ids is not None:
@@ -71,12 +71,6 @@ def groups(
         " GROUP BY 1, 2, 3, 4, 5, 6, 7",
         (*kind.parameters, *concept.parameters, *platform.parameters, *parameters),
     )
-
-
-def _by_index(schema: Schema, column: str, what: str) -> str:
-    index = index_on(schema, "observations", column)
-    by = f" INDEXED BY {index}" if index is not None else ""
-    return f"SELECT {what} FROM observations{by} WHERE {column} IN {LIST}"
 
 
 def readable(concepts: str) -> str:
@@ -113,8 +107,7 @@ def lost_concepts(
     )
 
 
-def all_rows() -> Statement:
-    return Statement("SELECT count(*) FROM observations", ())
+ALL_ROWS: Final = Statement("SELECT count(*) FROM observations")
 
 
 def rows_of(schema: Schema, wanted: Wanted) -> Statement:
@@ -123,7 +116,8 @@ def rows_of(schema: Schema, wanted: Wanted) -> Statement:
     parts: list[str] = []
     parameters: list[Parameter] = []
     for column, names in wanted.branches:
-        part = _by_index(schema, column, "count(*) AS n")
+        source = schema.by_index("observations", column)
+        part = f"SELECT count(*) AS n FROM {source} WHERE {column} IN {LIST}"
         parameters.append(as_list(names))
         if column != "project":
             part += f" AND coalesce(project, '') NOT IN {LIST}"

@@ -10,7 +10,6 @@ from typing import Final
 from claudemem_daemon.stores.bounds import MAX_NAME, bounded
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.odd_text import raw
-from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import LIST, Parameter, Statement, Wanted, as_list
 
 MAX_ROWS: Final = 2_000
@@ -37,9 +36,8 @@ def outside(schema: Schema, wanted: Wanted, roots: Sequence[str]) -> Statement:
     branches: list[str] = []
     parameters: list[Parameter] = []
     for column, names in wanted.branches:
-        index = index_on(schema, "observations", column)
-        by = f" INDEXED BY {index}" if index is not None else ""
-        branches.append(f"SELECT id FROM observations{by} WHERE {column} IN {LIST}")
+        source = schema.by_index("observations", column)
+        branches.append(f"SELECT id FROM {source} WHERE {column} IN {LIST}")
         parameters.append(as_list(names))
     below = ["0"]
     for root in roots[:MAX_ROOTS]:

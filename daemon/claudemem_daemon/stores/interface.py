@@ -1,14 +1,15 @@
 """What selection asks of a store, whatever kind of store it is.
 
 `StorePool.reading` gives a `StoreReader`: one state of one store. A kind of store is a class with
-the methods of `Store`; `pool.make_store` chooses it by the reference.
+the methods of `Store`; the pool chooses it by the reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, Final, Protocol, TypeVar
 
 from claudemem_daemon.deadline import Deadline
@@ -43,24 +44,33 @@ class StoreReader(Protocol):
     """One state of one store; valid inside `StorePool.reading` only. Every method raises
     `StoreError` when the store cannot be read any further."""
 
-    @property
-    def schema(self) -> Schema: ...
+    schema: Schema
+    version: StoreVersion
+    """Of the state that is read."""
+    trouble: StoreError | None = None
+    """Why this is not the present state but the one that was read last; None where it is."""
 
     @property
-    def version(self) -> StoreVersion:
-        """Of the state that is read."""
+    def damage(self) -> StoreError | None:
+        """Why rows may be missing among those that were found so far, though others come."""
+        return None
 
     @property
-    def trouble(self) -> StoreError | None:
-        """Why this is not the present state but the one that was read last; None where it is."""
+    def unusable(self) -> int:
+        """Matching rows that were found so far and have no id by which they could be read."""
+        return 0
 
-    def has(self, table: Table) -> bool: ...
+    def has(self, table: Table) -> bool:  # noqa: ARG002 - most stores have both
+        return True
 
-    def projects(self, table: Table = ..., column: Column = ...) -> tuple[str, ...]:
+    def projects(
+        self, table: Table = "observations", column: Column = "project"
+    ) -> tuple[str, ...]:
         """Every value of the column, once."""
 
-    def merged(self, table: Table = ...) -> tuple[str, ...]:
-        """Every project that rows were merged into."""
+    def merged(self) -> tuple[str, ...]:
+        """Every project that observations were merged into."""
+        return self.projects(column="merged_into_project")
 
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
@@ -78,28 +88,25 @@ class StoreReader(Protocol):
         """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
         a time. Close it before the reading ends."""
 
-    @property
-    def unusable(self) -> int:
-        """Matching rows that were found so far and have no id by which they could be read."""
-
-    @property
-    def damage(self) -> StoreError | None:
-        """Why rows may be missing among those that were found so far, though others come."""
-
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
         """The same in pages, none of them empty."""
+        with closing(self.flow(table, wanted, page)) as flow:
+            while rows := list(islice(flow, page)):
+                yield rows
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
-        """The rows themselves as they are read, in no order."""
+        """The rows themselves as they are read, in no order, without those that cannot be."""
 
     def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
         """The rows themselves, by id."""
+        return {row.id: row for row in self.rows(table, chosen)}
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
         """Those of `ids` that match, in the order of the answer."""
 
-    def named(self, names: Sequence[str]) -> tuple[int, ...]:
+    def named(self, names: Sequence[str]) -> tuple[int, ...]:  # noqa: ARG002 - see below
         """Ids of the rows whose text ids begin so; none where ids are numbers."""
+        return ()
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
         """Ids of the observations that hold words beginning so, by the store's own full-text
@@ -109,10 +116,7 @@ class StoreReader(Protocol):
         """Those of `ids` whose observations hold every word, by comparing their texts."""
 
     def groups(
-        self,
-        wanted: Wanted,
-        ids: Sequence[int] | None = None,
-        without: Collection[int] = (),
+        self, wanted: Wanted, ids: Sequence[int] | None = None, without: Collection[int] = ()
     ) -> list[RowGroup]:
         """The observations of the projects, counted by what each filter says of them; of `ids`
         alone where given, and all but the ids `without`."""
@@ -125,7 +129,7 @@ class StoreReader(Protocol):
         """Observations of the whole store."""
 
     def how_many(self, wanted: Wanted) -> int:
-        """Rows of the projects, whatever the filters."""
+        """Observations of the projects, whatever the filters."""
 
     def files_of_session(self, session: str) -> Iterator[Cell]:
         """The lists of files of a session's observations, those without an absolute path perhaps
@@ -146,6 +150,8 @@ class StoreReader(Protocol):
 
     def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
         """What `read` read, now or when the store was last in this very state."""
+        number = self.version.number
+        return self.made((number, *of), read) if number else read()
 
     def extend(self, deadline: Deadline) -> None:
         """Give the queries to come until `deadline`."""
@@ -188,12 +194,12 @@ class Store(Protocol):
         `locked=False` keeps no writer waiting, and has to be confirmed at its end."""
 
     def failed(self, error: StoreError) -> StoreError:
-        """Note what ended a reading in the middle; returns it."""
+        """Note what ended a reading, for `describe` and for the back-off; returns it."""
 
     def describe(self) -> StoreUse: ...
 
     def let_go(self) -> None:
-        """Close what is open and not in use."""
+        """Close what is open and not in use; what is in use is closed when it comes back."""
 
     def interrupt(self) -> None:
         """End the queries that run."""

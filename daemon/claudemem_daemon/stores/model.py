@@ -76,6 +76,17 @@ class Schema:
     loose_ids: frozenset[str] = frozenset()
     """Tables whose ids are not SQLite's row ids, so that they can be text, NULL or not unique."""
 
+    def columns(self, table: str) -> frozenset[str]:
+        return self.observations if table == "observations" else self.summaries
+
+    def index_on(self, table: str, column: str) -> str | None:
+        return self.indexes.get((table, column))
+
+    def by_index(self, table: str, column: str) -> str:
+        """The table for SQL, read through its index on the column where there is one."""
+        index = self.index_on(table, column)
+        return table if index is None else f"{table} INDEXED BY {index}"
+
 
 @dataclass(frozen=True, slots=True)
 class StoreVersion:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from claudemem_daemon.stores.bounds import MAX_NAME
 from claudemem_daemon.stores.model import Schema
-from claudemem_daemon.stores.schema import index_on
-from claudemem_daemon.stores.sql import LIST, Column, Parameter, Statement, Table, as_list
+from claudemem_daemon.stores.sql import EACH, LIST, Column, Parameter, Statement, Table, as_list
 
 
 def present(
@@ -27,11 +26,16 @@ def present(
     parameters: list[Parameter] = []
     for number, column in enumerate(columns):
         for prefix in prefixes:
-            one = distinct(schema, table, column, prefix)
-            parts.append(f"SELECT {number}, name FROM ({one.text})")
-            parameters += one.parameters
+            found = distinct(schema, table, column, prefix)
+            parts.append(f"SELECT {number}, name FROM ({found.text})")
+            parameters += found.parameters
         if names:
-            parts.append(f"SELECT {number}, value FROM ({_having(schema, table, column)})")
+            if schema.index_on(table, column) is None:
+                having = f"SELECT DISTINCT {column} AS value FROM {table} WHERE {column} IN {LIST}"
+            else:
+                rows = f"SELECT 1 FROM {schema.by_index(table, column)} WHERE {column} = value"
+                having = f"SELECT value FROM {EACH} WHERE EXISTS ({rows})"
+            parts.append(f"SELECT {number}, value FROM ({having})")
             parameters.append(as_list(names))
     return Statement(" UNION ALL ".join(parts), (*parameters,))
 
@@ -41,51 +45,36 @@ def without_indexes(table: Table, columns: Sequence[Column]) -> Iterator[Stateme
     for number, column in enumerate(columns):
         for order in ("ASC", "DESC"):
             yield Statement(
-                f"SELECT {number}, {column} FROM {table} NOT INDEXED WHERE typeof({column}) = 'text'"
-                f" AND octet_length({column}) <= {MAX_NAME} ORDER BY id {order}",
-                (),
+                f"SELECT {number}, {column} FROM {table} NOT INDEXED WHERE {_is_name(column)}"
+                f" ORDER BY id {order}"
             )
-
-
-def _having(schema: Schema, table: Table, column: Column) -> str:
-    index = index_on(schema, table, column)
-    if index is None:
-        return f"SELECT DISTINCT {column} AS value FROM {table} WHERE {column} IN {LIST}"
-    return (
-        f"SELECT value FROM json_each(?) WHERE EXISTS"
-        f" (SELECT 1 FROM {table} INDEXED BY {index} WHERE {column} = value)"
-    )
 
 
 def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> Statement:
     """Every value of the column that starts with `prefix`, once."""
-    index = index_on(schema, table, column)
-    low, high = prefix, _after(prefix)
-    below = "" if high is None else f" AND {column} < ?"
-    bound = () if high is None else (high,)
-    if index is None:
-        return Statement(
-            f"SELECT DISTINCT {column} AS name FROM {table}"
-            f" WHERE typeof({column}) = 'text' AND octet_length({column}) <= {MAX_NAME}"
-            f" AND {column} >= ?{below}",
-            (low, *bound),
-        )
+    index = schema.index_on(table, column)
+    high = _after(prefix)
+    below, bound = ("", ()) if high is None else (f" AND {column} < ?", (high,))
+    if index is not None:
+        text = _hops(table, column, index, "hop.name", below)
+        return Statement(text, (prefix, *bound, *bound))
     return Statement(
-        _hops(table, column, index, "hop.name", below),
-        (low, *bound, *bound),
+        f"SELECT DISTINCT {column} AS name FROM {table}"
+        f" WHERE {_is_name(column)} AND {column} >= ?{below}",
+        (prefix, *bound),
     )
 
 
 def distinct_at_once(schema: Schema, table: Table, column: Column) -> Statement:
     """How many values `distinct` would give, and these in one text, NUL between them."""
-    one = distinct(schema, table, column)
+    found = distinct(schema, table, column)
     return Statement(
-        f"SELECT count(*), group_concat(name, char(0)) FROM ({one.text})", one.parameters
+        f"SELECT count(*), group_concat(name, char(0)) FROM ({found.text})", found.parameters
     )
 
 
-def first_of_each(table: Table, column: Column, index: str) -> Statement:
-    """Of all names with a slash one for each different part before it. Only an index makes this
+def first_of_each(table: Table, index: str) -> Statement:
+    """Of all projects with a slash one for each different part before it. Only an index makes this
     cheaper than all of them."""
     # After a name `X/...` comes what is above all such names: `0` follows `/`. SQLite's `substr`
     # ends at a NUL; such a name is followed by the next one, whatever it is.
@@ -94,17 +83,16 @@ def first_of_each(table: Table, column: Column, index: str) -> Statement:
         f"CASE WHEN {slash} BETWEEN 1 AND length(hop.name)"
         f" THEN substr(hop.name, 1, {slash} - 1) || '0' ELSE hop.name END"
     )
-    return Statement(f"{_hops(table, column, index, skipping, '')} AND instr(name, '/') > 0", ("",))
+    hops = _hops(table, "project", index, skipping, "")
+    return Statement(f"{hops} AND instr(name, '/') > 0", ("",))
 
 
-def joined(
-    table: Table, column: Column, index: str, heads: Sequence[str], leaves: Sequence[str]
-) -> Statement:
-    """Which `head/leaf` have a row."""
+def joined(table: Table, index: str, heads: Sequence[str], leaves: Sequence[str]) -> Statement:
+    """Which projects `head/leaf` have a row."""
     return Statement(
         f"SELECT name FROM (SELECT head.value || '/' || leaf.value AS name"
-        f" FROM json_each(?) AS head CROSS JOIN json_each(?) AS leaf)"
-        f" WHERE EXISTS (SELECT 1 FROM {table} INDEXED BY {index} WHERE {column} = name)",
+        f" FROM {EACH} AS head CROSS JOIN {EACH} AS leaf)"
+        f" WHERE EXISTS (SELECT 1 FROM {table} INDEXED BY {index} WHERE project = name)",
         (as_list(heads), as_list(leaves)),
     )
 
@@ -121,6 +109,10 @@ def _hops(table: Table, column: Column, index: str, over: str, below: str) -> st
         f" FROM hop WHERE hop.name IS NOT NULL)"
         f" SELECT name FROM hop WHERE typeof(name) = 'text'"
     )
+
+
+def _is_name(column: Column) -> str:
+    return f"typeof({column}) = 'text' AND octet_length({column}) <= {MAX_NAME}"
 
 
 def _after(prefix: str) -> str | None:

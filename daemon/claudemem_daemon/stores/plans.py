@@ -17,7 +17,6 @@ from claudemem_daemon.stores import sql
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import Cell, epoch_ms, row_id, text
 from claudemem_daemon.stores.salvage import DAMAGED, by_halves, until_damage
-from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 FEW: Final = 400
@@ -130,7 +129,7 @@ class Plans:
         learnt = self._learnt.plan(table, wanted)
         if learnt is not None:
             return learnt
-        if index_on(self._schema, table, "created_at_epoch") is None:
+        if self._schema.index_on(table, "created_at_epoch") is None:
             return "project"
         many = sum(len(names) for _, names in wanted.branches) > MOST_WALKS
         product = max(1, limit) * max(1, total)
@@ -157,7 +156,7 @@ class Plans:
             return (sql.recent_rows(self._schema, table, wanted),)
         if plan == "walk":
             return tuple(
-                sql.newest_by_id(self._schema, table, wanted, column, name, limit)
+                sql.newest_by_id(self._schema, table, wanted, (column, name), limit)
                 for column, names in wanted.branches
                 for name in names
             )
@@ -244,9 +243,8 @@ class Plans:
         """Branches that have more rows -> the lowest id that was reached."""
         step = target = max(LEAST_STEP, limit)
         while True:
-            for column, name in tuple(down_to):
-                below = down_to[column, name]
-                statement = sql.newest_by_id(self._schema, table, wanted, column, name, step, below)
+            for branch, below in tuple(down_to.items()):
+                statement = sql.newest_by_id(self._schema, table, wanted, branch, step, below)
                 try:
                     ids = self._take(statement, found)
                 except StoreError as error:
@@ -254,9 +252,9 @@ class Plans:
                         yield from _fresh(found.values(), given)
                     raise
                 if len(ids) == step:
-                    down_to[column, name] = min(ids)
+                    down_to[branch] = min(ids)
                 else:
-                    del down_to[column, name]
+                    del down_to[branch]
             if not down_to:
                 yield from _fresh(found.values(), given)
                 return
@@ -378,7 +376,7 @@ class Plans:
         """Whether the time index has the order of the answer: the smallest and the greatest time
         are of one unit, so all between them are, and none is text."""
         statements = sql.ends(self._schema, table)
-        if statements is None:
+        if not statements:
             return False
         ends = [row[0] for one in statements for row in islice(self._ask(one), 1)]
         units = {

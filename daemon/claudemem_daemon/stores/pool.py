@@ -13,9 +13,8 @@ from typing import Final, TypeVar
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.interface import Store, StoreReader, StoreUse
-from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import StoreRef
-from claudemem_daemon.stores.recent import RecentRows
+from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.sqlite_store import SqliteStore
 
 T = TypeVar("T")
@@ -41,12 +40,12 @@ class StorePool:
         self._sweeper: threading.Thread | None = None
         self._asked = False
         """Whether a store was asked for since the sweeper looked."""
-        self._kept = Kept()
+        self._values = RecentValues()
         self._recent = RecentRows()
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         """As `StoreReader.made`, for what depends on several stores."""
-        return self._kept.made(of, make)
+        return self._values.made(of, make)
 
     def reading(
         self, ref: StoreRef, deadline: Deadline, *, locked: bool = True

@@ -1,4 +1,4 @@
-"""One state of one store, asked for rows."""
+"""One state of one SQLite store, asked for rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice
 from typing import Final, TypeVar
 
 import apsw
@@ -20,29 +19,20 @@ from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.failures import log_fault, slow, translate, unexpected
-from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged
-from claudemem_daemon.stores.kept import Kept
+from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.odd_text import text_rows
-from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Plans
-from claudemem_daemon.stores.recent import RecentRows
-from claudemem_daemon.stores.rows import (
-    OBSERVATION_CELLS,
-    SUMMARY_CELLS,
-    Cell,
-    Row,
-    row_id,
-    text,
-)
+from claudemem_daemon.stores.plans import Candidate, Cells, Learnt, OutOfBudget, Plans
+from claudemem_daemon.stores.recent import RecentRows, RecentValues
+from claudemem_daemon.stores.rows import CELLS, Cell, Row, row_id, text
 from claudemem_daemon.stores.salvage import DAMAGED, by_halves, until_damage
-from claudemem_daemon.stores.schema import index_on
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
-MOST_JOINED: Final = 2_000
+MAX_JOINED: Final = 2_000
 """So many names are looked for one by one; beyond that all there are are listed."""
-MOST_REMEMBERED: Final = 200
+MAX_REMEMBERED: Final = 200
 """Rows read at once that are remembered; more would push out all that others ask for."""
 SIZES: Final = 7
 """Where `sql.wide` has the bytes of a row with large cells."""
@@ -50,10 +40,8 @@ WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
 
-class SqliteReader:
+class SqliteReader(StoreReader):
     """`StoreReader` of a SQLite file."""
-
-    trouble = None
 
     def __init__(
         self,
@@ -61,22 +49,45 @@ class SqliteReader:
         schema: Schema,
         version: StoreVersion,
         number: Callable[[Deadline], tuple[int, bool]],
-        kept: Kept,
-        recent: RecentRows,
+        remembered: tuple[RecentValues, RecentRows, Learnt],
     ) -> None:
+        """number: that of the store's present state."""
         self._connection = connection
-        self._kept = kept
-        self._recent = recent
         self.schema = schema
         self.version = version
         self._number = number
-        """The number of the store's present state."""
-        self._plans = Plans(schema, self._flow, kept.learnt)
+        self._values, self._recent, learnt = remembered
+        self._plans = Plans(schema, self._flow, learnt)
+
+    @property
+    def damage(self) -> StoreError | None:
+        return self._plans.damage
+
+    @property
+    def unusable(self) -> int:
+        return len(self._plans.unusable)
+
+    def has(self, table: Table) -> bool:
+        return bool(self._columns(table))
+
+    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
+        return self._values.made(of, make)
+
+    def extend(self, deadline: Deadline) -> None:
+        self._connection.guard.deadline = deadline
+
+    def drop_pages(self) -> None:
+        self._connection.drop_pages()
+
+    def confirm(self) -> None:
+        deadline = self._connection.guard.deadline or Deadline.after(1)
+        if self._connection.mode == "nolock" and self._number(deadline)[0] != self.version.number:
+            raise StoreChanged(self._connection.path)
 
     def projects(
         self, table: Table = "observations", column: Column = "project"
     ) -> tuple[str, ...]:
-        """Every project of the table, once; the same object for as long as they are the same."""
+        """The same object for as long as they are the same."""
         if column not in self._columns(table):
             return ()
         try:
@@ -89,165 +100,95 @@ class SqliteReader:
         if not isinstance(joined, str) or joined.count("\0") + 1 != number:  # NUL in a name
             rows = self._flow(name_sql.distinct(self.schema, table, column))
             return tuple(text(row[0]) for row in rows)
-        return self._kept.made(
+        return self.made(
             ("names", table, column, joined), lambda: tuple(map(text, joined.split("\0")))
         )
-
-    def merged(self, table: Table = "observations") -> tuple[str, ...]:
-        """Every project that rows were merged into."""
-        return self.projects(table, "merged_into_project")
-
-    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What `make` made the last time of something equal to `of`, which is all that it depends
-        on; it outlives this reading. The first of `of` says what it is."""
-        return self._kept.made(of, make)
-
-    def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
-        """What `read` read, now or when the store was last in this very state."""
-        return self._kept.read(self.version.number or None, of, read)
 
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Every project that starts with a prefix and those of `names` that have a row; the same
-        for what rows were merged into."""
-        columns = [one for one in COLUMNS if one in self._columns(table)]
+        columns = [column for column in COLUMNS if column in self._columns(table)]
         starts = tuple(prefixes)
-        left = [name for name in names if not name.startswith(starts)]
+        others = [name for name in names if not name.startswith(starts)]
         found: dict[Column, dict[str, None]] = {column: {} for column in COLUMNS}
-        if columns and (left or prefixes):
-            wanted = frozenset(left)
-            statement = name_sql.present(self.schema, table, columns, left, prefixes)
+        rows: list[Cells] = []
+        if columns and (others or prefixes):
             try:
-                rows = list(self._flow(statement))
+                rows += self._flow(name_sql.present(self.schema, table, columns, others, prefixes))
             except StoreError as error:
-                rows = list(self._names_without_indexes(error, table, columns))
-            for number, cell in rows:
-                name = text(cell)
-                # Above a prefix that ends in the last character of all SQL was given no bound.
-                if name in wanted or name.startswith(starts):
-                    found[columns[int(number or 0)]][name] = None
+                rows += self._names_without_indexes(error, table, columns)
+        wanted = frozenset(others)
+        for number, cell in rows:
+            name = text(cell)
+            # Above a prefix that ends in the last character of all SQL was given no bound.
+            if name in wanted or name.startswith(starts):
+                found[columns[int(number or 0)]][name] = None
         own, merged = (tuple(found[column]) for column in COLUMNS)
         return own, merged
 
+    def _names_without_indexes(
+        self, error: StoreError, table: Table, columns: Sequence[Column]
+    ) -> Iterator[Cells]:
+        """Where an index is damaged, every name that the table gives from either end, after the
+        number of its column. Raises `error` where it says something else."""
+        if error.reason not in DAMAGED:
+            raise error
+        for statement in name_sql.without_indexes(table, columns):
+            yield from until_damage(self._flow(statement), [])
+
     def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:
-        """Projects that tell whether a worktree's folder name alone is another repository's too:
-        every `X/leaf`, and at least one `X/...` for each X that has any. Perhaps others."""
-        index = index_on(self.schema, table, "project")
+        index = self.schema.index_on(table, "project")
         if index is None:
             return self.projects(table)
-        statement = name_sql.first_of_each(table, "project", index)
         try:
+            statement = name_sql.first_of_each(table, index)
             firsts = [text(row[0]) for row in self._flow(statement)]
+            heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
+            if len(heads) * len(leaves) > MAX_JOINED:
+                return self.projects(table)
+            joined = name_sql.joined(table, index, heads, leaves)
+            return (*firsts, *(text(row[0]) for row in self._flow(joined)))
         except StoreError as error:
             if error.reason not in DAMAGED:
                 raise
             return self.projects(table)
-        heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
-        if len(heads) * len(leaves) > MOST_JOINED:
-            return self.projects(table)
-        joined = name_sql.joined(table, "project", index, heads, leaves)
-        return (*firsts, *(text(row[0]) for row in self._flow(joined)))
 
     def highest_id(self) -> int:
-        return self.once(("highest",), self._highest_id)
-
-    def _highest_id(self) -> int:
-        for row in self._flow(sql.highest_id("observations")):
-            return row_id(row[0]) or 0
-        return 0
-
-    def has(self, table: Table) -> bool:
-        return bool(self._columns(table))
-
-    def extend(self, deadline: Deadline) -> None:
-        """Give the statements to come until `deadline`."""
-        self._connection.guard.deadline = deadline
-
-    def drop_pages(self) -> None:
-        """Hold less memory while other stores are read."""
-        self._connection.drop_pages()
-
-    def confirm(self) -> None:
-        """Raises `StoreChanged` where what was read so far may not be of one state."""
-        deadline = self._connection.guard.deadline or Deadline.after(1)
-        if self._connection.mode != "nolock" or self._number(deadline)[0] == self.version.number:
-            return
-        raise StoreChanged(self._connection.path)
+        ((number,),) = self.once(
+            ("highest",), lambda: list(self._flow(sql.highest_id("observations")))
+        )
+        return row_id(number) or 0
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
-        """Matching rows in the order of the answer, worked out as they are taken, about `limit` at
-        a time. Close it before the reading ends."""
-        return self._plans.candidates(table, self._spelled(table, wanted), limit)
-
-    @property
-    def unusable(self) -> int:
-        """Matching rows that were found so far and have no id by which they could be read."""
-        return len(self._plans.unusable)
-
-    @property
-    def damage(self) -> StoreError | None:
-        return self._plans.damage
-
-    def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
-        """The same in pages, none of them empty."""
-        with closing(self.flow(table, wanted, page)) as flow:
-            while rows := list(islice(flow, page)):
-                yield rows
+        return self._plans.candidates(table, self._spelled(wanted, table), limit)
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
-        """Those of `ids` that match, in the order of the answer."""
-        return list(self._plans.among(table, self._spelled(table, wanted), ids))
-
-    def named(self, names: Sequence[str]) -> tuple[int, ...]:  # noqa: ARG002 - ids are numbers
-        return ()
-
-    def indexed(self, words: Sequence[str]) -> list[int] | None:
-        """Ids by the store's full-text index, the highest first; None without one to be read."""
-        try:
-            if not any(word_sql.is_index(row[0]) for row in self._flow(word_sql.INDEX)):
-                return None
-            return [int(row[0] or 0) for row in self._flow(word_sql.in_index(words))]
-        except StoreError as error:
-            if error.reason == "slow":
-                raise
-            return None
-
-    def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
-        """Those of `ids` whose rows hold every word."""
-        statement = word_sql.in_rows(self.schema, words, ids)
-        numbers = (row_id(row[0]) for row in self._flow(statement))
-        return frozenset(number for number in numbers if number is not None)
-
-    def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
-        """The rows themselves, by id."""
-        return {row.id: row for row in self.rows(table, chosen)}
+        return list(self._plans.among(table, self._spelled(wanted, table), ids))
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
-        """The rows themselves as they are read, in no order; without those that cannot be."""
-        wanted = {one.id: one for one in chosen}
-        few = len(chosen) <= MOST_REMEMBERED
+        wanted = {candidate.id: candidate for candidate in chosen}
+        few = len(chosen) <= MAX_REMEMBERED
         damage: list[StoreError] = []
 
         def read(ids: Sequence[int]) -> Iterator[Cells]:
             return self._flow(sql.wide(self.schema, table, ids))
 
         for start in range(0, len(chosen), WIDE_ROWS):
-            ids = [one.id for one in chosen[start : start + WIDE_ROWS]]
+            ids = [candidate.id for candidate in chosen[start : start + WIDE_ROWS]]
             for cells in by_halves(ids, read, damage):
                 number = row_id(cells[0])
-                one = wanted.get(number) if number is not None else None
+                candidate = wanted.get(number) if number is not None else None
                 # Ids that are not unique can be another project's as well.
-                if one is None or one.project not in ("", text(cells[1])):
+                if candidate is None or candidate.project not in ("", text(cells[1])):
                     continue
                 try:
                     if cells[SIZES] is not None:
-                        row = self._large_row(table, cells, one.epoch)
+                        row = self._large_row(table, cells, candidate.epoch)
                     elif few:
-                        place = (self._connection.path, table, one.id)
-                        row = self._recent.row(place, cells, one.epoch, _row)
+                        place = (self._connection.path, table, candidate.id)
+                        row = self._recent.row(place, cells, candidate.epoch, _row)
                     else:
-                        row = _row(cells, one.epoch)
+                        row = _row(cells, candidate.epoch)
                 except StoreError:
                     raise
                 except Exception as error:  # noqa: BLE001 - it costs this row alone
@@ -262,15 +203,13 @@ class SqliteReader:
         """A row some of whose cells are too large: texts cut, with a mark at the end that says so,
         lists left out."""
         row = _row(cells, epoch)
-        names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
-        sizes = json.loads(text(cells[SIZES]))
-        large = too_large(names, sizes)
+        large = too_large(CELLS[table], json.loads(text(cells[SIZES])))
         texts = {
             name: cut(self._beginning(table, name, row.id), size)
             for name, size in large
             if name not in LISTS
         }
-        whole = zip(names, row.cells, strict=True)
+        whole = zip(CELLS[table], row.cells, strict=True)
         return replace(row, cells=tuple(texts.get(name, cell) for name, cell in whole), large=large)
 
     def _beginning(self, table: Table, column: str, number: int) -> str:
@@ -280,30 +219,45 @@ class SqliteReader:
         db = self._connection.db
         try:
             with closing(db.blob_open("main", table, column, number, False)) as blob:
-                return blob.read(MAX_TEXT).decode(self._encoding(), "ignore")
+                encoding = text(next(self._flow(Statement("PRAGMA encoding", ())))[0])
+                return blob.read(MAX_TEXT).decode(encoding, "ignore")
         except apsw.Error:  # a table without rowids, or a column that is worked out
             return ""
 
-    def _encoding(self) -> str:
-        return text(next(self._flow(Statement("PRAGMA encoding", ())))[0])
+    def indexed(self, words: Sequence[str]) -> list[int] | None:
+        """The highest ids first."""
+        try:
+            if not any(word_sql.is_index(row[0]) for row in self._flow(word_sql.INDEX)):
+                return None
+            return [int(row[0] or 0) for row in self._flow(word_sql.in_index(words))]
+        except StoreError as error:
+            if error.reason == "slow":
+                raise
+            return None
+
+    def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
+        rows = self._flow(word_sql.in_rows(self.schema, words, ids))
+        return frozenset(number for row in rows if (number := row_id(row[0])) is not None)
 
     def plan(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """The plan that a look at the store says is cheapest."""
         return self._plans.choose(table, wanted, limit)
 
+    def query_plan(self, statement: Statement) -> tuple[str, ...]:
+        rows = self._flow(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
+        return tuple(str(row[3]) for row in rows)
+
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
-        """How the observations are found, for explain."""
-        wanted = self._spelled("observations", wanted)
+        wanted = self._spelled(wanted)
         plan = self.plan("observations", wanted, limit)
-        found = self._plans.statements("observations", wanted, limit)
         return tuple(
             ExplainedQuery(
                 plan,
-                one.text,
-                tuple(text(p) if isinstance(p, bytes) else p for p in one.parameters),
-                self.query_plan(one),
+                found.text,
+                tuple(text(p) if isinstance(p, bytes) else p for p in found.parameters),
+                self.query_plan(found),
             )
-            for one in found
+            for found in self._plans.statements("observations", wanted, limit)
         )
 
     def files_of_session(self, session: str) -> Iterator[Cell]:
@@ -314,59 +268,45 @@ class SqliteReader:
     def files_outside(
         self, wanted: Wanted, roots: Sequence[str]
     ) -> Iterator[tuple[int, str, Cell, Cell]]:
-        wanted = self._spelled("observations", wanted)
-        for number, project, read, modified in self._flow(
-            files.outside(self.schema, wanted, roots)
-        ):
+        statement = files.outside(self.schema, self._spelled(wanted), roots)
+        for number, project, read, modified in self._flow(statement):
             known = row_id(number)
             if known is not None:
                 yield known, text(project), read, modified
             self._check_time()
 
     def groups(
-        self,
-        wanted: Wanted,
-        ids: Sequence[int] | None = None,
-        without: Collection[int] = (),
+        self, wanted: Wanted, ids: Sequence[int] | None = None, without: Collection[int] = ()
     ) -> list[RowGroup]:
-        """The rows of the projects, counted by what each filter says of them."""
         found: list[RowGroup] = []
-        wanted = self._spelled("observations", wanted)
-        for cells in self._flow(counting.groups(self.schema, wanted, ids, without)):
-            project, merged, kind, *flags, rows = cells
-            right_type, right_concept, readable, right_platform = map(bool, flags)
+        statement = counting.groups(self.schema, self._spelled(wanted), ids, without)
+        for project, merged, kind, *flags, rows in self._flow(statement):
             into = text(merged) if merged is not None else None
+            types, concepts, readable, platform = map(bool, flags)
+            number = int(rows or 0)
             found.append(
                 RowGroup(
-                    text(project), into, text(kind), right_type, right_concept, readable,
-                    right_platform, int(rows or 0),
+                    text(project), into, text(kind), types, concepts, readable, platform, number
                 )
-            )  # fmt: skip
+            )
         return found
 
     def lost_concepts(self, wanted: Wanted, without: Collection[int] = ()) -> dict[str, int]:
-        """Concepts of the rows that only the list of concepts keeps out: how many have each."""
-        wanted = self._spelled("observations", wanted)
-        statement = counting.lost_concepts(self.schema, wanted, without)
+        statement = counting.lost_concepts(self.schema, self._spelled(wanted), without)
         if statement is None:
             return {}
         return {text(value): int(rows or 0) for value, rows in self._flow(statement)}
 
     def all_rows(self) -> int:
-        return sum(int(row[0] or 0) for row in self._flow(counting.all_rows()))
+        return self._count(counting.ALL_ROWS)
 
     def how_many(self, wanted: Wanted) -> int:
-        """Rows of the projects, whatever the filters."""
-        wanted = self._spelled("observations", wanted)
-        for row in self._flow(counting.rows_of(self.schema, wanted)):
-            return int(row[0] or 0)
-        return 0
+        return self._count(counting.rows_of(self.schema, self._spelled(wanted)))
 
-    def query_plan(self, statement: Statement) -> tuple[str, ...]:
-        rows = self._flow(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
-        return tuple(str(row[3]) for row in rows)
+    def _count(self, statement: Statement) -> int:
+        return sum(int(row[0] or 0) for row in self._flow(statement))
 
-    def _spelled(self, table: Table, wanted: Wanted) -> Wanted:
+    def _spelled(self, wanted: Wanted, table: Table = "observations") -> Wanted:
         """With each name that has U+FFFD in it, all that read so: their bytes are no UTF-8."""
         spelled: dict[Column, tuple[str, ...]] = {}
         for column, names in wanted.branches:
@@ -386,16 +326,6 @@ class SqliteReader:
             merged=spelled.get("merged_into_project", wanted.merged),
         )
 
-    def _names_without_indexes(
-        self, error: StoreError, table: Table, columns: Sequence[Column]
-    ) -> Iterator[Cells]:
-        """Where an index is damaged, every name that the table gives from either end, after the
-        number of its column. Raises `error` where it says something else."""
-        if error.reason not in DAMAGED:
-            raise error
-        for one in name_sql.without_indexes(table, columns):
-            yield from until_damage(self._flow(one), [])
-
     def _check_time(self) -> None:
         """Raises `StoreError`: the guard counts steps of SQLite, and what is made of a large row
         takes few of them."""
@@ -404,7 +334,7 @@ class SqliteReader:
             raise slow(self._connection.path)
 
     def _columns(self, table: Table) -> frozenset[str]:
-        return self.schema.observations if table == "observations" else self.schema.summaries
+        return self.schema.columns(table)
 
     def _flow(self, statement: Statement, looks: int | None = None) -> Iterator[Cells]:
         """Rows as SQLite finds them.
@@ -416,11 +346,9 @@ class SqliteReader:
         guard.budget = looks
         try:
             yield from text_rows(connection.db, statement.text, statement.parameters)
-        except apsw.InterruptError as error:
-            if guard.spent:
-                raise OutOfBudget from None
-            raise translate(error, connection.path) from None
         except apsw.Error as error:
+            if isinstance(error, apsw.InterruptError) and guard.spent:
+                raise OutOfBudget from None
             raise translate(error, connection.path) from None
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise unexpected(error, connection.path) from None

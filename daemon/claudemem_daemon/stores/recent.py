@@ -1,20 +1,45 @@
-"""Rows that were read a moment ago: after a write nearly all are read again as they were."""
+"""What was read or made a moment ago: after a write nearly all of it comes again as it was."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from claudemem_daemon.stores.rows import Cell, Row
 from claudemem_daemon.stores.sql import Table
 
+T = TypeVar("T")
+
+MAX_VALUES: Final = 24
+"""Of each store: its names by table and column, what was made of them for a few repositories, and
+what two questions read in its present state."""
 MOST_ROWS: Final = 512
 MOST_TEXT: Final = 512 * 1024
 """Characters of all rows together."""
 LARGE_ROW: Final = 16 * 1024
 """Characters; a row with more is made anew each time."""
+
+
+class RecentValues:
+    """The last few values, each beside all that it was made from, so that none is ever out of date.
+    Safe from several threads: they see one whole tuple or the other."""
+
+    def __init__(self) -> None:
+        self._values: tuple[tuple[tuple[object, ...], Any], ...] = ()
+
+    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` made of something equal to `of`, or makes now. Values of different types
+        must differ in `of`."""
+        values = self._values
+        known = next((pair for pair in values if pair[0] == of), None)
+        if known is None:
+            known = of, make()
+            values = self._values  # `make` may have put some there
+        others = [pair for pair in values if pair is not known]
+        self._values = (known, *others[: MAX_VALUES - 1])
+        return known[1]
 
 
 class RecentRows:
@@ -24,16 +49,12 @@ class RecentRows:
     def __init__(self) -> None:
         self._rows: OrderedDict[tuple[str, Table, int], tuple[tuple[Cell, ...], Row, int]]
         self._rows = OrderedDict()
-        self._text = 0
+        self.text = 0
+        """Characters of all rows."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    @property
-    def text(self) -> int:
-        """Characters kept."""
-        return self._text
 
     def row(
         self,
@@ -54,15 +75,15 @@ class RecentRows:
             self._forget(place)
             if size <= LARGE_ROW:
                 self._rows[place] = (cells, row, size)
-                self._text += size
-            while len(self._rows) > MOST_ROWS or self._text > MOST_TEXT:
+                self.text += size
+            while len(self._rows) > MOST_ROWS or self.text > MOST_TEXT:
                 self._forget(next(iter(self._rows)))
         return row
 
     def _forget(self, place: tuple[str, Table, int]) -> None:
         known = self._rows.pop(place, None)
         if known is not None:
-            self._text -= known[2]
+            self.text -= known[2]
 
 
 def _same(known: tuple[Cell, ...], cells: tuple[Cell, ...]) -> bool:

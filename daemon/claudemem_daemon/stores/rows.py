@@ -39,6 +39,8 @@ SUMMARY_CELLS: Final = (
     "files_read",
     "files_edited",
 )
+CELLS: Final = {"observations": OBSERVATION_CELLS, "session_summaries": SUMMARY_CELLS}
+"""The cells of a row, by table."""
 
 _TOO_BIG: Final = 2**63
 _TINY: Final = 10**8

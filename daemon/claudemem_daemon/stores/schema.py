@@ -107,9 +107,3 @@ def _indexes(db: apsw.Connection) -> dict[tuple[str, str], str]:
                 one = len(parts), quoted
                 found[key] = min(found.get(key, one), one)
     return {key: name for key, (_, name) in found.items()}
-
-
-def index_on(schema: Schema, table: str, column: str) -> str | None:
-    """Name, quoted for SQL, of an index of `table` that starts with `column`: the narrowest one.
-    None where there is no such index."""
-    return schema.indexes.get((table, column))

@@ -23,8 +23,7 @@ from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large
 from claudemem_daemon.stores.letters import lowered
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.odd_text import raw
-from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
-from claudemem_daemon.stores.schema import index_on
+from claudemem_daemon.stores.rows import CELLS
 
 Table = Literal["observations", "session_summaries"]
 Plan = Literal["project", "walk", "both", "time", "recent"]
@@ -39,7 +38,7 @@ TIMED: Final = "created_at_epoch >= 100000000 AND created_at_epoch < 10000000000
 @dataclass(frozen=True, slots=True)
 class Statement:
     text: str
-    parameters: Parameters
+    parameters: Parameters = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,118 +86,146 @@ class Builder:
         return " AND ".join(self.terms) or "1"
 
 
-LIST: Final = "(SELECT value FROM json_each(CAST(? AS TEXT)))"
+EACH: Final = "json_each(CAST(? AS TEXT))"
+LIST: Final = f"(SELECT value FROM {EACH})"
 """Of a parameter that `as_list` makes; of bytes where a name is no UTF-8."""
 
+NEWEST: Final = " ORDER BY created_at_epoch DESC"
 NARROW: Final = ", ".join(
     ("id", *(bounded(name, MAX_NAME) for name in ("created_at_epoch", "created_at", "project")))
 )
 
 
-def ends(schema: Schema, table: Table) -> tuple[Statement, Statement] | None:
-    """The smallest and the greatest time of a tellable unit; None without a time index."""
-    index = index_on(schema, table, "created_at_epoch")
-    if index is None:
-        return None
-    both = (
-        f"SELECT created_at_epoch FROM {table} INDEXED BY {index} WHERE {TIMED}"
-        f" ORDER BY created_at_epoch {order} LIMIT 1"
+def ends(schema: Schema, table: Table) -> tuple[Statement, ...]:
+    """The smallest and the greatest time of a tellable unit; nothing without a time index."""
+    if schema.index_on(table, "created_at_epoch") is None:
+        return ()
+    source = schema.by_index(table, "created_at_epoch")
+    return tuple(
+        Statement(
+            f"SELECT created_at_epoch FROM {source} WHERE {TIMED}"
+            f" ORDER BY created_at_epoch {order} LIMIT 1"
+        )
         for order in ("ASC", "DESC")
     )
-    first, last = (Statement(text, ()) for text in both)
-    return first, last
 
 
 def highest_id(table: Table) -> Statement:
     # Text and infinities are greater than all numbers.
-    return Statement(f"SELECT max(id) FROM {table} WHERE id <= {2**63 - 1}", ())
+    return Statement(f"SELECT max(id) FROM {table} WHERE id <= {2**63 - 1}")
 
 
 def how_many(
     schema: Schema, table: Table, column: Column, names: Sequence[str], most: int
 ) -> Statement | None:
     """How many rows the projects have, counted up to `most`; None without the index."""
-    index = index_on(schema, table, column)
-    if index is None:
+    if schema.index_on(table, column) is None:
         return None
+    source = schema.by_index(table, column)
+    text = f"SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {column} IN {LIST} LIMIT ?)"
+    return Statement(text, (as_list(names), most))
+
+
+def _narrow(
+    schema: Schema,
+    table: Table,
+    wanted: Wanted,
+    source: str,
+    *terms: tuple[str | Parameter, ...],
+    by_project: bool = False,
+    order: str = "",
+) -> Statement:
+    """Matching rows of `source` for which the terms, each with its parameters, are true too.
+
+    by_project: the terms hold the projects' condition, else it is added; no index is used for it.
+    """
+    where = Builder()
+    for term, *parameters in terms:
+        where.add(str(term), *parameters)
+    if not by_project:
+        either = [f"{bounded(column, MAX_NAME)} IN {LIST}" for column, _ in wanted.branches]
+        lists = (as_list(names) for _, names in wanted.branches)
+        where.add(f"({' OR '.join(either) or '0'})", *lists)
+    if wanted.above is not None:
+        where.add("id > ?", wanted.above)
+    if wanted.upto is not None:
+        where.add("id <= ?", wanted.upto)
+    kind, concept, session = filter_terms(schema, table, wanted)
+    for part in (kind, session, concept):  # the cheap ones first
+        where.terms += part.terms
+        where.parameters += part.parameters
     return Statement(
-        f"SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {index}"
-        f" WHERE {column} IN {LIST} LIMIT ?)",
-        (as_list(names), most),
+        f"SELECT {NARROW} FROM {source} WHERE {where.text}{order}", (*where.parameters,)
     )
 
 
 def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """The project plan: matching rows, in no order; one statement a branch. Without an index the
     whole table is read."""
-    found: list[Statement] = []
-    for column, names in wanted.branches:
-        index = index_on(schema, table, column)
-        where = Builder()
-        where.add(f"{column} IN {LIST}", as_list(names))
-        _filters(schema, table, wanted, where)
-        source = f"{table} INDEXED BY {index}" if index is not None else table
-        found.append(
-            Statement(f"SELECT {NARROW} FROM {source} WHERE {where.text}", (*where.parameters,))
+    return tuple(
+        _narrow(
+            schema,
+            table,
+            wanted,
+            schema.by_index(table, column),
+            (f"{column} IN {LIST}", as_list(names)),
+            by_project=True,
         )
-    return tuple(found)
+        for column, names in wanted.branches
+    )
 
 
 def ids_of(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """The ids of all rows of the projects by their indexes alone; nothing without one of these."""
-    indexes = [index_on(schema, table, column) for column, _ in wanted.branches]
-    if None in indexes:
+    if any(schema.index_on(table, column) is None for column, _ in wanted.branches):
         return ()
     return tuple(
         Statement(
-            f"SELECT id FROM {table} INDEXED BY {index} WHERE {column} IN {LIST}", (as_list(names),)
+            f"SELECT id FROM {schema.by_index(table, column)} WHERE {column} IN {LIST}",
+            (as_list(names),),
         )
-        for index, (column, names) in zip(indexes, wanted.branches, strict=True)
+        for column, names in wanted.branches
     )
 
 
-def without_indexes(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, Statement]:
+def without_indexes(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """All matching rows by the table alone, from its one end and from its other."""
-    one = recent_rows(schema, table, wanted)
-    return (
-        Statement(f"{one.text} ORDER BY id ASC", one.parameters),
-        Statement(f"{one.text} ORDER BY id DESC", one.parameters),
+    source = f"{table} NOT INDEXED"
+    return tuple(
+        _narrow(schema, table, wanted, source, order=f" ORDER BY id {order}")
+        for order in ("ASC", "DESC")
     )
 
 
 def recent_rows(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The recent plan: matching rows above `wanted.above`, in no order."""
-    where = Builder()
-    _filters(schema, table, wanted, where)
-    _belongs(wanted, where)
-    return Statement(
-        f"SELECT {NARROW} FROM {table} NOT INDEXED WHERE {where.text}", (*where.parameters,)
-    )
+    return _narrow(schema, table, wanted, f"{table} NOT INDEXED")
+
+
+def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
+    """Those of `ids` that match."""
+    term = f"id IN {LIST}", id_list(schema, table, ids)
+    return _narrow(schema, table, wanted, f"{table} NOT INDEXED", term)
 
 
 def newest_by_id(
     schema: Schema,
     table: Table,
     wanted: Wanted,
-    column: Column,
-    name: str,
+    branch: tuple[Column, str],
     limit: int,
     below: int | None = None,
 ) -> Statement:
     """The walk plan's first half: matching rows of one project, highest ids (`below` one that was
     reached before) first."""
-    where = Builder()
+    column, name = branch
     value = raw(name)
-    where.add(f"{column} = {'?' if isinstance(value, str) else 'CAST(? AS TEXT)'}", value)
+    terms: list[tuple[str | Parameter, ...]]
+    terms = [(f"{column} = {'?' if isinstance(value, str) else 'CAST(? AS TEXT)'}", value)]
     if below is not None:
-        where.add("id < ?", below)
-    _filters(schema, table, wanted, where)
-    index = index_on(schema, table, column)
-    return Statement(
-        f"SELECT {NARROW} FROM {table} INDEXED BY {index} WHERE {where.text}"
-        " ORDER BY id DESC LIMIT ?",
-        (*where.parameters, limit),
-    )
+        terms.append(("id < ?", below))
+    found = _narrow(schema, table, wanted, schema.by_index(table, column), *terms, by_project=True)
+    return Statement(f"{found.text} ORDER BY id DESC LIMIT ?", (*found.parameters, limit))
 
 
 def out_of_order(
@@ -206,119 +233,48 @@ def out_of_order(
 ) -> Statement:
     """The walk plan's second half: ids smaller than `below` whose time is `since` (milliseconds) or
     later, in whatever unit it is written. Reads the time index alone, no row."""
-    index = index_on(schema, table, "created_at_epoch")
-    floor = "" if above is None else " AND id > ?"
-    bound: Parameters = () if above is None else (above,)
+    source = schema.by_index(table, "created_at_epoch")
+    ids, bound = ("id < ?", (below,)) if above is None else ("id < ? AND id > ?", (below, above))
     ranges = (
         (max(10**8, since // 1000), 10**11),
         (max(1, since), 10**8),
         (max(10**11, since), 10**14),
         (max(10**14, since * 1000), 10**17),
     )
-    parts = [
-        f"SELECT id FROM {table} INDEXED BY {index}"
-        f" WHERE created_at_epoch >= ? AND created_at_epoch < ? AND id < ?{floor}"
-        for _ in ranges
-    ]
-    parts.append(
-        f"SELECT id FROM {table} INDEXED BY {index} WHERE created_at_epoch >= '' AND id < ?{floor}"
-    )
-    parameters: list[Parameter] = []
-    for low, high in ranges:
-        parameters += [low, high, below, *bound]
-    parameters += [below, *bound]
-    return Statement(" UNION ALL ".join(parts) + " LIMIT ?", (*parameters, most))
-
-
-def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
-    """Those of `ids` that match."""
-    where = Builder()
-    where.add(f"id IN {LIST}", id_list(schema, table, ids))
-    _filters(schema, table, wanted, where)
-    _belongs(wanted, where)
-    return Statement(
-        f"SELECT {NARROW} FROM {table} NOT INDEXED WHERE {where.text}", (*where.parameters,)
-    )
+    timed = "created_at_epoch >= ? AND created_at_epoch < ?"
+    parts = [f"SELECT id FROM {source} WHERE {timed} AND {ids}" for _ in ranges]
+    parts.append(f"SELECT id FROM {source} WHERE created_at_epoch >= '' AND {ids}")
+    parameters = [value for low, high in ranges for value in (low, high, *bound)]
+    return Statement(" UNION ALL ".join(parts) + " LIMIT ?", (*parameters, *bound, most))
 
 
 def newest_by_time(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The time plan: matching rows with a time, newest first; rows of equal time in no order."""
-    index = index_on(schema, table, "created_at_epoch")
-    where = Builder()
-    where.add(TIMED)
-    _belongs(wanted, where)
-    _filters(schema, table, wanted, where)
-    return Statement(
-        f"SELECT {NARROW} FROM {table} INDEXED BY {index} WHERE {where.text}"
-        " ORDER BY created_at_epoch DESC",
-        (*where.parameters,),
-    )
+    source = schema.by_index(table, "created_at_epoch")
+    return _narrow(schema, table, wanted, source, (TIMED,), order=NEWEST)
 
 
 def newest_by_both(schema: Schema, table: Table, wanted: Wanted) -> Statement | None:
     """The plan of both indexes: as `newest_by_time`, but the projects' ids come from their index
     first. None without the indexes."""
-    time = index_on(schema, table, "created_at_epoch")
-    own: list[str] = []
-    where = Builder()
-    where.add(TIMED)
-    for column, names in wanted.branches:
-        index = index_on(schema, table, column)
-        if index is None:
-            return None
-        own.append(f"SELECT id FROM {table} INDEXED BY {index} WHERE {column} IN {LIST}")
-        where.parameters.append(as_list(names))
-    if time is None or not own:
+    own = ids_of(schema, table, wanted)
+    if not own or schema.index_on(table, "created_at_epoch") is None:
         return None
     # `+` keeps SQLite from going through the ids instead of through the times.
-    where.add(f"+id IN ({' UNION ALL '.join(own)})")
-    _filters(schema, table, wanted, where)
-    return Statement(
-        f"SELECT {NARROW} FROM {table} INDEXED BY {time} WHERE {where.text}"
-        " ORDER BY created_at_epoch DESC",
-        (*where.parameters,),
-    )
+    ids = f"+id IN ({' UNION ALL '.join(statement.text for statement in own)})"
+    lists = [value for statement in own for value in statement.parameters]
+    source = schema.by_index(table, "created_at_epoch")
+    terms = ((TIMED,), (ids, *lists))
+    return _narrow(schema, table, wanted, source, *terms, by_project=True, order=NEWEST)
 
 
 def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """What the time plan has not seen: rows without a time of a tellable unit, in no order."""
-    index = index_on(schema, table, "created_at_epoch")
-    found: list[Statement] = []
-    for outside in (
-        "created_at_epoch IS NULL",
-        "created_at_epoch < 100000000",
-        "created_at_epoch >= 100000000000000000",
-    ):
-        where = Builder()
-        where.add(outside)
-        _belongs(wanted, where)
-        _filters(schema, table, wanted, where)
-        found.append(
-            Statement(
-                f"SELECT {NARROW} FROM {table} INDEXED BY {index} WHERE {where.text}",
-                (*where.parameters,),
-            )
-        )
-    return tuple(found)
-
-
-def _belongs(wanted: Wanted, where: Builder) -> None:
-    """The projects' condition where another index leads; theirs is kept out of it."""
-    terms = [f"{bounded(column, MAX_NAME)} IN {LIST}" for column, _ in wanted.branches]
-    where.add(f"({' OR '.join(terms) or '0'})", *(as_list(names) for _, names in wanted.branches))
-
-
-def _filters(schema: Schema, table: Table, wanted: Wanted, where: Builder) -> None:
-    """Id, type, session and concept conditions, the cheap ones first."""
-    if wanted.above is not None:
-        where.add("id > ?", wanted.above)
-    if wanted.upto is not None:
-        where.add("id <= ?", wanted.upto)
-    kind, concept, session = filter_terms(schema, table, wanted)
-    for one in (kind, session, concept):
-        for term in one.terms:
-            where.add(term)
-        where.parameters += one.parameters
+    source = schema.by_index(table, "created_at_epoch")
+    outside = ("IS NULL", "< 100000000", ">= 100000000000000000")
+    return tuple(
+        _narrow(schema, table, wanted, source, (f"created_at_epoch {one}",)) for one in outside
+    )
 
 
 def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder, Builder, Builder]:
@@ -326,10 +282,8 @@ def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder,
     kind, concept, session = Builder(), Builder(), Builder()
     if table == "observations" and wanted.types is not None:
         if "type" in schema.observations:
-            kind.add(
-                f"{lowered(bounded('type', MAX_NAME), wanted.types)} IN {LIST}",
-                as_list(wanted.types),
-            )
+            types = lowered(bounded("type", MAX_NAME), wanted.types)
+            kind.add(f"{types} IN {LIST}", as_list(wanted.types))
         else:
             kind.add("0")
     _session_filters(schema, wanted, session, table)
@@ -393,8 +347,7 @@ def _session_filters(schema: Schema, wanted: Wanted, where: Builder, table: Tabl
 def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:
     """Whole rows by id, in no order: id, project, merged, session, platform, origin, the bytes of the
     cells as `large` has them, and the cells without the large ones."""
-    has = schema.observations if table == "observations" else schema.summaries
-    cells = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
+    has, cells = schema.columns(table), CELLS[table]
 
     def column(name: str, most: int | None = MAX_NAME) -> str:
         return bounded(name, most) if name in has else "NULL"

@@ -22,10 +22,10 @@ from claudemem_daemon.stores.connection import (
 )
 from claudemem_daemon.stores.failures import has_content, translate, unexpected
 from claudemem_daemon.stores.interface import StoreChanged, StoreUse
-from claudemem_daemon.stores.kept import Kept
 from claudemem_daemon.stores.model import Schema, StoreVersion
+from claudemem_daemon.stores.plans import Learnt
 from claudemem_daemon.stores.reader import SqliteReader
-from claudemem_daemon.stores.recent import RecentRows
+from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.schema import probe
 from claudemem_daemon.stores.states import SqliteStates
 
@@ -63,8 +63,7 @@ class SqliteStore:
         self._error: StoreError | None = None
         self._asleep_until = 0.0
         self._read_ms: float | None = None
-        self._kept = Kept()
-        self._recent = recent
+        self._remembered = RecentValues(), recent, Learnt()
 
     @contextmanager
     def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[SqliteReader]:
@@ -97,7 +96,7 @@ class SqliteStore:
     def _begun(self, deadline: Deadline, locked: bool) -> Iterator[SqliteReader]:
         connection, schema, version = self._begin(deadline, locked)
         number = self._states.number
-        reader = SqliteReader(connection, schema, version, number, self._kept, self._recent)
+        reader = SqliteReader(connection, schema, version, number, self._remembered)
         healthy = False
         before = file_state(self.path).state if self._untouched else None
         try:

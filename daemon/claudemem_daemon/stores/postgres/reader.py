@@ -6,27 +6,19 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
 from claudemem_daemon.stores.counting import RowGroup
-from claudemem_daemon.stores.interface import ExplainedQuery
+from claudemem_daemon.stores.interface import ExplainedQuery, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import RANK, Candidate, candidate
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
-from claudemem_daemon.stores.rows import (
-    OBSERVATION_CELLS,
-    SUMMARY_CELLS,
-    Cell,
-    Row,
-    text,
-)
+from claudemem_daemon.stores.rows import CELLS, Cell, Row, text
 from claudemem_daemon.stores.sql import Column, Table, Wanted
 
 T = TypeVar("T")
@@ -44,8 +36,8 @@ MAX_PAGE: Final = 1_000
 SPARE: Final = 5
 SCHEMA: Final = Schema(
     version=None,
-    observations=frozenset(("id", "project", "created_at_epoch", *OBSERVATION_CELLS)),
-    summaries=frozenset(("id", "project", "created_at_epoch", *SUMMARY_CELLS)),
+    observations=frozenset(("id", "project", "created_at_epoch", *CELLS["observations"])),
+    summaries=frozenset(("id", "project", "created_at_epoch", *CELLS["session_summaries"])),
     sessions=frozenset(("platform_source", "content_session_id")),
     session_column="memory_session_id",
     indexes={},
@@ -106,12 +98,11 @@ class Answers:
         return number
 
 
-class DatabaseReader:
+class DatabaseReader(StoreReader):
     """`StoreReader` of a database. Without a session, every method raises `StoreError` for what was
     not read before."""
 
     schema = SCHEMA
-    damage = None
 
     def __init__(
         self,
@@ -129,9 +120,6 @@ class DatabaseReader:
         self._indexed = indexed
         """Whether the index by project is there."""
 
-    def has(self, table: Table) -> bool:  # noqa: ARG002 - every database has both
-        return True
-
     def projects(
         self,
         table: Table = "observations",  # noqa: ARG002 - observations and summaries share a table
@@ -141,9 +129,6 @@ class DatabaseReader:
             return ()
         query = sql.NAMES_BY_INDEX if self._indexed else sql.NAMES
         return tuple(sorted(str(row[0]) for row in self._known(query)))
-
-    def merged(self, table: Table = "observations") -> tuple[str, ...]:  # noqa: ARG002 - none is
-        return ()
 
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
@@ -199,47 +184,29 @@ class DatabaseReader:
             oldest[page] = int(rows[-1][1])
         return rows
 
-    @property
-    def unusable(self) -> int:
-        return 0  # ids are the database's own numbers
-
-    def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
-        with closing(self.flow(table, wanted, page)) as flow:
-            while rows := list(islice(flow, page)):
-                yield rows
-
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         ids = self._ids([row.id for row in chosen])
-        names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
         for start in range(0, len(ids), WIDE_ROWS):
             for cells in self._known(sql.whole(table, ids[start : start + WIDE_ROWS])):
-                yield self._row(cells, names)
-
-    def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
-        return {row.id: row for row in self.rows(table, chosen)}
+                yield self._row(cells, CELLS[table])
 
     def named(self, names: Sequence[str]) -> tuple[int, ...]:
-        query = sql.by_name(names)
-        found = self._known(query)
-        return tuple(self._answers.number_of(str(row[0]), int(row[1])) for row in found)
+        return tuple(self._numbers(sql.by_name(names)))
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
-        known = self._ids(ids)
-        query = sql.matching(table, wanted, known)
-        found = self._known(query)
+        found = self._known(sql.matching(table, wanted, self._ids(ids)))
         rows = (self._candidate(str(row[0]), int(row[1]), row[2]) for row in found)
         return sorted(rows, key=RANK, reverse=True)
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
-        query = sql.with_words(words)
-        found = self._known(query)
-        return [self._answers.number_of(str(row[0]), int(row[1])) for row in found]
+        return self._numbers(sql.with_words(words))
 
     def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
-        known = self._ids(ids)
-        query = sql.containing(words, known)
-        found = self._known(query)
-        return frozenset(self._answers.number_of(str(row[0]), int(row[1])) for row in found)
+        return frozenset(self._numbers(sql.containing(words, self._ids(ids))))
+
+    def _numbers(self, query: sql.Query) -> list[int]:
+        """Those of the rows of which the query gives id and microseconds."""
+        return [self._answers.number_of(str(row[0]), int(row[1])) for row in self._known(query)]
 
     def groups(
         self, wanted: Wanted, ids: Sequence[int] | None = None, without: Collection[int] = ()
@@ -298,9 +265,6 @@ class DatabaseReader:
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         return self._answers.get(("made", *of), make)
-
-    def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
-        return self._answers.get(("once", *of), read)
 
     def extend(self, deadline: Deadline) -> None:
         if self._session is not None:

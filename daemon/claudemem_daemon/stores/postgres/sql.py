@@ -22,7 +22,7 @@ from claudemem_daemon.stores.bounds import (
     most_bytes,
 )
 from claudemem_daemon.stores.counting import MAX_VALUES
-from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS
+from claudemem_daemon.stores.rows import CELLS
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.stores.words import MAX_MATCHES
 
@@ -181,9 +181,9 @@ def filters(table: Table, wanted: Wanted) -> dict[str, tuple[str, tuple[Paramete
 def whole(table: Table, ids: Sequence[str]) -> Query:
     """Whole rows by id, in no order: id, microseconds, project, session, platform; the bytes of the
     metadata, where too large to be read, and of each cell, or NULL where none is too large; then
-    the cells of `OBSERVATION_CELLS` or `SUMMARY_CELLS`: texts up to `MAX_TEXT` characters, lists as
+    the cells of `CELLS`: texts up to `MAX_TEXT` characters, lists as
     JSON text or NULL."""
-    names = OBSERVATION_CELLS if table == "observations" else SUMMARY_CELLS
+    names = CELLS[table]
     special = {
         "type": "o.kind",
         "title": "coalesce(m.title, split_part(left(o.content, 200), E'\\n', 1))",
