@@ -18,10 +18,27 @@ from claudemem_daemon.settings.keys import OWN_NAMES
 from claudemem_daemon.settings.model import KEY_FIELDS, Settings, Source
 from claudemem_daemon.warning import AnswerWarning
 
+ROWS_AT_ONCE: Final = 16
+"""That the encoder writes before another thread may run: it lets none in between."""
+
 
 def as_json(value: Any) -> bytes:
     """One line of ASCII."""
-    return json.dumps(value, separators=(",", ":"), default=plain).encode("ascii")
+    if not isinstance(value, dict):
+        return _encoded(value).encode("ascii")
+    members = (f"{_encoded(name)}:{_in_pieces(member)}" for name, member in value.items())
+    return f"{{{','.join(members)}}}".encode("ascii")
+
+
+def _in_pieces(value: Any) -> str:
+    if not isinstance(value, list):
+        return _encoded(value)
+    starts = range(0, len(value), ROWS_AT_ONCE)
+    return f"[{','.join(_encoded(value[at : at + ROWS_AT_ONCE])[1:-1] for at in starts)}]"
+
+
+def _encoded(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), default=plain)
 
 
 def query_shape(answer: Answer) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Whether an answer holds is found out in a thread as well: nothing on the event l
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
@@ -19,7 +20,12 @@ from claudemem_daemon.errors import DeadlineExceeded
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.checker import Checker, SlowCheckError
-from claudemem_daemon.server.workers import STUCK_SECONDS, Workers
+from claudemem_daemon.server.workers import (
+    STUCK_SECONDS,
+    UNKNOWN_SECONDS,
+    USUAL_SECONDS,
+    Workers,
+)
 from claudemem_daemon.shapes import as_json, query_shape
 
 T = TypeVar("T")
@@ -28,6 +34,8 @@ Key = tuple[Kind, Question]
 
 PIPELINE_SHARE: Final = 0.9
 """Of the time of a request; the rest is for rendering and sending what came."""
+USUAL_ROWS: Final = 200
+USUAL_PROJECTS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +171,8 @@ class Answers:
         """The value of `key` if it holds, by a worker."""
         memo = self._pipeline.memo
         place = question.cwd or question.projects
-        return await self._workers.submit(lambda: memo.get(key), place=place, like="check")
+        get = functools.partial(memo.get, key)
+        return await self._workers.submit(get, place=place, like="check", expected=0.0)
 
     async def _made(self, key: Key, allowed: RequestTime) -> Body:
         while True:
@@ -195,7 +204,8 @@ class Answers:
             self._pipeline.memo.put(key, body, len(body.data))
             return body
 
-        future = self._workers.submit(work, place=question.cwd or question.projects, like=key)
+        place, expected = question.cwd or question.projects, _expected(question)
+        future = self._workers.submit(work, place=place, like=key, expected=expected)
         making = self._making[key] = _Making(future, began)
 
         def finished(future: asyncio.Future[Body]) -> None:
@@ -206,6 +216,13 @@ class Answers:
 
         future.add_done_callback(finished)
         return making
+
+
+def _expected(question: Question) -> float:
+    """Seconds of the processor, by what makes a question large before anything is read for it."""
+    rows = 0 if question.limit is None else question.limit
+    usual = rows <= USUAL_ROWS and len(question.projects) <= USUAL_PROJECTS and not question.full
+    return USUAL_SECONDS if usual else UNKNOWN_SECONDS
 
 
 def make(pipeline: Pipeline, kind: Kind, question: Question, deadline: Deadline) -> Body:

@@ -22,7 +22,9 @@ MAX_THREADS: Final = 48
 MAX_OF_ONE_PLACE: Final = 4
 """Threads that may be stuck in one place; whatever else is asked of it waits."""
 SLOW_SECONDS: Final = 0.1
-"""After which a thread no longer counts as one of the usual ones."""
+"""After which a thread that hardly uses the processor no longer counts as one of the usual ones."""
+COMPUTING_SHARE: Final = 0.1
+"""Of the time it has run, the processor time of a thread that computes, on however busy a machine."""
 STUCK_SECONDS: Final = 5.0
 """After which `status` speaks of it."""
 TIDY_SECONDS: Final = 1.0
@@ -30,7 +32,9 @@ TIDY_SECONDS: Final = 1.0
 QUICK_SECONDS: Final = 0.03
 """Of processor time; what took no longer the last time is quick."""
 UNKNOWN_SECONDS: Final = 0.05
-"""What is assumed of work that was never done before."""
+"""What is assumed of work that was never done before and may be any."""
+USUAL_SECONDS: Final = 0.01
+"""What is assumed of the questions that assistants ask."""
 PASSED_BY: Final = 20
 """Work waits for this many times its own length in favour of quicker work that comes later."""
 MAX_REMEMBERED: Final = 1024
@@ -42,6 +46,21 @@ class _Item:
     quick: bool
     place: Hashable
     run: Callable[[], None]
+    began: float = 0.0
+    cpu_began: float = 0.0
+    """When a thread took it: on the monotonic clock, and on the thread's own."""
+
+    def hangs(self, thread: int, seconds: float) -> bool:
+        """Whether `thread` has been at it for longer, and not because it has so much to compute."""
+        ran = time.monotonic() - self.began
+        return ran > seconds and _cpu_time(thread) - self.cpu_began < COMPUTING_SHARE * ran
+
+
+def _cpu_time(thread: int) -> float:
+    """Seconds of a thread that lives; 0 where the system does not tell."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return 0.0
+    return time.clock_gettime(time.pthread_getcpuclockid(thread))
 
 
 class Workers:
@@ -64,8 +83,8 @@ class Workers:
         self._queue: list[_Item] = []
         self._threads = 0
         self._idle = 0
-        self._busy: dict[int, tuple[_Item, float]] = {}
-        """Thread -> its work and when that began, on the monotonic clock."""
+        self._busy: dict[int, _Item] = {}
+        """By the thread that is at it."""
         self._seconds: OrderedDict[Hashable, float] = OrderedDict()
         """What work of one key took the last time, in processor time: whoever waits is not slow."""
         self._growing = False
@@ -74,14 +93,19 @@ class Workers:
     def stuck(self) -> int:
         """Threads that have been at one piece of work for longer than `STUCK_SECONDS`."""
         with self._condition:
-            return self._older_than(STUCK_SECONDS)
+            return self._hanging(STUCK_SECONDS)
 
     def submit(
-        self, work: Callable[[], T], *, place: Hashable = None, like: Hashable = None
+        self,
+        work: Callable[[], T],
+        *,
+        place: Hashable = None,
+        like: Hashable = None,
+        expected: float = UNKNOWN_SECONDS,
     ) -> asyncio.Future[T]:
         """Run `work` in a thread, unless the future was cancelled before its turn came; inside, no
         path is looked at twice. `place` names the folder that it may get stuck in, `like` what took
-        as long the last time."""
+        as long the last time; without a last time it takes `expected` seconds of the processor."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -100,7 +124,7 @@ class Workers:
             _settle(loop, future, result, failure)
 
         with self._condition:
-            seconds = self._seconds.get(like, UNKNOWN_SECONDS)
+            seconds = self._seconds.get(like, expected)
             turn = time.monotonic() + PASSED_BY * seconds
             self._queue.append(_Item(turn, seconds <= QUICK_SECONDS, place, run))
         self._grow(loop)
@@ -146,22 +170,21 @@ class Workers:
 
     def _limit(self) -> int:
         quick = any(item.quick for item in self._queue)
-        return min(USUAL_THREADS + quick + self._older_than(self._slow), MAX_THREADS)
+        return min(USUAL_THREADS + quick + self._hanging(self._slow), MAX_THREADS)
 
-    def _older_than(self, seconds: float) -> int:
-        then = time.monotonic() - seconds
-        return sum(began < then for _, began in self._busy.values())
+    def _hanging(self, seconds: float) -> int:
+        return sum(item.hangs(thread, seconds) for thread, item in self._busy.items())
 
     def _waiting(self) -> list[_Item]:
         """What is queued for places that are not stuck."""
         if not self._busy:
             return self._queue
-        places = Counter(item.place for item, _ in self._busy.values() if item.place is not None)
+        places = Counter(item.place for item in self._busy.values() if item.place is not None)
         return [item for item in self._queue if places[item.place] < MAX_OF_ONE_PLACE]
 
     def _take(self) -> _Item | None:
         """The next item; while the usual threads are at work, only what is quick."""
-        full = len(self._busy) >= USUAL_THREADS + self._older_than(self._slow)
+        full = len(self._busy) >= USUAL_THREADS + self._hanging(self._slow)
         free = [item for item in self._waiting() if item.quick or not full]
         if not free:
             return None
@@ -180,7 +203,8 @@ class Workers:
                         return
                     self._condition.wait()
                 self._idle -= 1
-                self._busy[me] = item, time.monotonic()
+                item.began, item.cpu_began = time.monotonic(), time.thread_time()
+                self._busy[me] = item
             try:
                 item.run()
             finally:

@@ -20,7 +20,7 @@ from claudemem_daemon.server.hooks.output import no_output
 from claudemem_daemon.server.hooks.payload import parse_payload, read_payload
 from claudemem_daemon.server.hooks.reply import answer_key, reply, silent
 from claudemem_daemon.server.hooks.sessions import Sessions
-from claudemem_daemon.server.workers import Workers
+from claudemem_daemon.server.workers import USUAL_SECONDS, Workers
 
 WAITING: Final = 0.7
 """Of the time of a call, the share for which it waits for the answer before."""
@@ -129,7 +129,9 @@ class HookHandler:
                 return answer
 
             like = ("hook", call.kind, call.cwd)
-            return await self.workers.submit(work, place=call.cwd, like=like)
+            return await self.workers.submit(
+                work, place=call.cwd, like=like, expected=USUAL_SECONDS
+            )
 
         return await self.answers.known_or_made(key, question, make, client.came, client.seconds)
 
