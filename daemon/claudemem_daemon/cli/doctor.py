@@ -43,7 +43,7 @@ def _print(checks: tuple[Finding, ...], block: str) -> None:
         mark, style = _MARK[check.severity]
         ok = check.severity == "ok"
         message = screen.home(check.sentence) if ok else check.sentence
-        screen.say(f"{mark}  {check.code}: {plain(message, 2000)}", style)
+        screen.say(f"{check.code}: {plain(message, 2000)}", style, label=f"{mark}  ")
         if check.fix:
             screen.say(f"         fix: {plain(check.fix, 2000)}", "bold", whole=True)
     screen.say("\nfor a bug report:\n", "dim")

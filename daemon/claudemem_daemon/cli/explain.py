@@ -85,13 +85,13 @@ def _print_fate(fate: dict[str, Any]) -> None:
         screen.say(f"  fix: {plain(fate['fix'], 1000)}", "green", whole=True)
     if fate["project"] is None:
         return
-    screen.say(f"  title     {plain(fate['title'] or '(untitled)', 300)}")
-    screen.say(f"  project   {plain(fate['project'], 300)}")
+    screen.say(plain(fate["title"] or "(untitled)", 300), label="  title     ")
+    screen.say(plain(fate["project"], 300), label="  project   ")
     if fate["type"] is not None:
         concepts = ", ".join(plain(concept, 80) for concept in fate["concepts"]) or "none"
-        screen.say(f"  type      {plain(fate['type'], 80)}")
-        screen.say(f"  concepts  {concepts}")
-        screen.say(f"  written   {screen.when(fate)}")
+        screen.say(plain(fate["type"], 80), label="  type      ")
+        screen.say(concepts, label="  concepts  ")
+        screen.say(screen.when(fate), label="  written   ")
 
 
 def _left_out(shape: dict[str, Any], *, verbose: bool) -> list[str]:

@@ -74,7 +74,8 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
     else:
         known = PLATFORMS.get(platform)
         events = EVENTS if known is None else [event for event, _ in known.events]
-        screen.headed("wrote", f"{screen.home(change.path)}: entries for {', '.join(events)}")
+        screen.headed("wrote", screen.home(change.path))
+        screen.say(f"  entries for {', '.join(events)}")
         if change.backup is not None:
             screen.say(f"  as it was: {screen.home(change.backup)}", "dim", whole=True)
         if known is not None and known.note:

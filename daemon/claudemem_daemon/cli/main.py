@@ -170,10 +170,10 @@ def _give_output_up() -> None:
 def _say(message: str, code: int) -> int:
     printable = message.encode(sys.stderr.encoding or "utf-8", "backslashreplace")
     text = printable.decode(sys.stderr.encoding or "utf-8")
-    from claudemem_daemon.cli.options import colours
+    if sys.stderr.isatty():
+        from claudemem_daemon.cli import screen
 
-    name = (
-        click.style("claudemem-daemon:", fg="red") if colours(sys.stderr) else "claudemem-daemon:"
-    )
-    print(f"{name} {text}", file=sys.stderr)
+        screen.say(text, "red", label="claudemem-daemon: ", errors=True)
+    else:
+        print(f"claudemem-daemon: {text}", file=sys.stderr)
     return code

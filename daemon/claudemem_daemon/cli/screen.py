@@ -26,7 +26,7 @@ PLAIN_SIGNS: Final = str.maketrans({"█": "#", "░": ".", "…": "~"})
 """For terminals that know no others."""
 MIN_FREE: Final = 20
 """Columns that a text which may be folded gets at least."""
-FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM", "")
+FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM")
 """Columns that may be folded; all others keep their words in one line."""
 
 
@@ -49,11 +49,24 @@ def screen(*, errors: bool = False) -> Console:
     )
 
 
-def say(text: str, style: str = "", *, errors: bool = False, whole: bool = False) -> None:
-    """Print a line. A terminal wraps it at blanks, or itself where it is to be copied (`whole`)."""
+def say(
+    text: str, style: str = "", *, errors: bool = False, whole: bool = False, label: str = ""
+) -> None:
+    """Print a line, behind its label where it has one. In a terminal it is wrapped at blanks and
+    stays behind label and indentation; what is to be copied (`whole`) the terminal wraps itself."""
     from rich.text import Text
 
-    show(screen(errors=errors), Text(text, style=style), whole=whole)
+    out = screen(errors=errors)
+    lead = label + text[: len(text) - len(text.lstrip(" !"))]
+    body = Text(text.lstrip(" !"), style=style)
+    if whole or not text.strip() or out.width <= 2 * len(lead):
+        show(out, Text(lead, style=style) + body, whole=whole)
+        return
+    lines = body.wrap(out, out.width - len(lead))
+    shown = Text(lead, style=style) + lines[0]
+    for line in lines[1:]:
+        shown += Text("\n" + " " * len(lead)) + line
+    show(out, shown)
 
 
 def headed(head: str, text: str, style: str = "green") -> None:
@@ -111,7 +124,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
     needed = sum(widths[n] + 2 for n in fixed) + sum(min(widths[n], MIN_FREE) + 2 for n in free)
     if needed > out.width:
-        _stack(out, head, rows)
+        _stack(head, rows, out.width)
         return
     columns = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in head:
@@ -121,21 +134,27 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     show(out, columns)
 
 
-def _stack(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column and the short ones in a line, the others below; numbers with their names."""
-    from rich.padding import Padding
-    from rich.text import Text
-
+def _stack(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> None:
+    """The short columns in a line, numbers with their names, and the long ones below; a first column
+    that is long begins the row."""
     for row in rows:
-        words = [row[0]]
-        for name, cell in zip(head[1:], row[1:], strict=True):
-            if name not in FREE:
-                number = cell.replace(",", "").isdigit()
-                words.append(f"{name.lower()} {cell}" if number else cell)
-        show(out, Text("  ".join(word for word in words if word), style="bold"))
-        for name, cell in zip(head[1:], row[1:], strict=True):
-            if name in FREE and cell:
-                show(out, Padding(Text(cell), (0, 0, 0, 4)))
+        cells = list(zip(head, row, strict=True))
+        short = [
+            f"{name.lower()} {cell}" if name != "ID" and cell.replace(",", "").isdigit() else cell
+            for name, cell in cells
+            if name not in FREE
+        ]
+        line = "  ".join(cell for cell in short if cell not in ("", "-"))
+        long = [cell for name, cell in cells if name in FREE and cell != "-"]
+        if head[0] in FREE:
+            say(long.pop(0), "bold")
+            long.insert(0, line)
+        else:
+            say(line, "bold")
+        together = "  ".join(filter(None, long))
+        for cell in [together] if len(together) < width - 4 else long:
+            if cell:
+                say(f"    {cell}")
 
 
 def home(path: str) -> str:

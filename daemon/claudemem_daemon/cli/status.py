@@ -29,7 +29,8 @@ from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.repository.resolver import Repositories
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Group, RenderableType
+    from rich.table import Table
     from rich.text import Text
 
 WATCH_SECONDS = 2.0
@@ -62,10 +63,10 @@ def _print(shape: dict[str, Any], head: Headline, *, as_shape: bool) -> None:
 
 
 def _watch(as_shape: bool) -> int:
-    """Once more every few seconds: a live screen in a terminal, else whatever has changed."""
+    """Once more every few seconds, in a terminal as a live screen."""
     from rich.live import Live
 
-    head, before = None, ""
+    head = None
     in_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     live = Live(console=screen.screen(), screen=True, auto_refresh=False)
     try:
@@ -74,9 +75,7 @@ def _watch(as_shape: bool) -> int:
                 shape, head = _status()
                 if live.is_started:
                     live.update(_page(shape, head), refresh=True)
-                elif before != (
-                    before := str(shape if as_shape else _page(shape, head).renderables)
-                ):
+                else:
                     _print(shape, head, as_shape=as_shape)
                 time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
@@ -149,32 +148,28 @@ def _page(shape: dict[str, Any], head: Headline) -> Group:
     causes = here["causes"] if here is not None else []
     told = {cause["sentence"] for cause in causes}
     style = "bold green" if head.exit_code == 0 else "bold red"
-    parts: list[Text | str] = [Text(plain(head.sentence, 600), style=style)]
+    parts: list[RenderableType] = [Text(plain(head.sentence, 600), style=style)]
     if "process" in shape:
-        parts += ["", *_lines(_daemon(shape))]
+        parts += ["", *(_line(name, value) for name, value in _daemon(shape))]
     if here is not None:
-        parts += ["", *_lines(_folder(here, told))]
+        parts += ["", *(_line(name, value) for name, value in _folder(here, told))]
     for cause in causes:
-        parts += _finding(f"! {plain(cause['sentence'], 2000)}", "yellow", cause["fix"])
-    parts += _lines(_hooks(shape))
+        parts += _finding(cause["sentence"], "yellow", cause["fix"])
+    parts += [_line(name, value) for name, value in _hooks(shape)]
     for name, events in shape["hooks_not_allowed"].items():
-        skipped = f"! {name} skips our entries for {', '.join(events)} until allowed"
+        skipped = f"{name} skips our entries for {', '.join(events)} until allowed"
         parts += _finding(skipped, "yellow", ASK)
     problems = [found for found in shape.get("problems", []) if found["sentence"] not in told]
     parts += ["", "problems"] if problems else []
     for found in problems:
-        text = f"  {found['code']} ({found['severity']}): {plain(found['sentence'], 400)}"
-        style = "red" if found["severity"] == "error" else "yellow"
-        parts += _finding(text, style, found["fix"])
+        text = f"{found['code']} ({found['severity']}): {found['sentence']}"
+        parts += _finding(text, "red" if found["severity"] == "error" else "yellow", found["fix"])
     return Group(*parts, "", _to_copy(f"next: {plain(shape['next'], 2000)}", "bold"))
 
 
-def _finding(text: str, style: str, fix: str) -> list[Text]:
-    from rich.text import Text
-
-    indent = " " * (2 if text.startswith("!") else 4)
-    fixes = [_to_copy(f"{indent}fix: {plain(fix, 2000)}", "green")] if fix else []
-    return [Text(text, style=style), *fixes]
+def _finding(text: str, style: str, fix: str) -> list[RenderableType]:
+    fixes = [_to_copy(f"  fix: {plain(fix, 2000)}", "green")] if fix else []
+    return [_line("! ", text, style, width=2), *fixes]
 
 
 def _to_copy(text: str, style: str) -> Text:
@@ -184,15 +179,16 @@ def _to_copy(text: str, style: str) -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
-def _lines(pairs: list[tuple[str, str]]) -> list[Text]:
+def _line(name: str, value: str, style: str = "", width: int = 15) -> Table:
+    """A name and its value, which stays behind the name where it takes several lines."""
+    from rich.table import Table
     from rich.text import Text
 
-    lines = []
-    for name, value in pairs:
-        line = Text(f"{name:<15}", style="dim")
-        line.append(plain(value, 600), style="not dim")
-        lines.append(line)
-    return lines
+    line = Table.grid()
+    line.add_column(width=width, no_wrap=True)
+    line.add_column(overflow="fold")
+    line.add_row(Text(name, style=style or "dim"), Text(plain(value, 2000), style=style))
+    return line
 
 
 def _daemon(shape: dict[str, Any]) -> list[tuple[str, str]]:
