@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from claudemem_daemon.private import list_without_private, without_private
 from tests.cases.world import World
+from tests.cli.test_lookups import index
 from tests.support.daemon import Daemon, run_to_end
 
 
@@ -95,5 +96,31 @@ def test_no_answer_shows_a_span_of_a_real_store(tmp_path: Path) -> None:
             done = run_to_end(daemon.environ, *command, "--cwd", str(repo))
             assert "seen" in done.stdout
             said += [done.stdout, done.stderr]
-        assert [text for text in said if "secret" in text or "rivate>" in text] == []
         assert "secret" not in daemon.errors()
+        for words in ("secret", "seen secret"):
+            assert (
+                daemon.get("/v1/search", {"q": words, "cwd": str(repo)}).json()["observations"]
+                == []
+            )
+        assert [text for text in said if "secret" in text or "rivate>" in text] == []
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_search_looks_beside_private_spans(
+    tmp_path: Path, daemon: Daemon, home: Path, indexed: bool
+) -> None:
+    world = World(home, tmp_path, daemon)
+    repo = world.repository("app")
+    world.row("app", title="a Caf\u00e9-bar <private>of a secret</private> kind")
+    world.row("app", title="<private> is a tag", facts=["it is &lt;private", "private"])
+    if indexed:
+        index(world.store)
+
+    def found(words: str) -> int:
+        reply = daemon.get("/v1/search", {"q": words, "cwd": str(repo)})
+        assert reply.json()["how"] == ("fts5" if indexed else "like")
+        return len(reply.json()["observations"])
+
+    assert [found(words) for words in ("caf\u00e9", "a bar kind", "secret", "bar of", "of a")] == [
+        1, 1, 0, 0, 0,
+    ]  # fmt: skip

@@ -7,14 +7,15 @@ asks for a row knows what it is.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import takewhile
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.private import without_private
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.merge import Chosen, merge
@@ -25,6 +26,7 @@ from claudemem_daemon.selection.sources import Source, Sources, Want, large_cell
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, text
 from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.stores.words import MAX_MATCHES, split
 from claudemem_daemon.warning import AnswerWarning
@@ -209,6 +211,25 @@ class _Search:
                 return
 
 
+def _shows(chosen: Chosen[Source], words: Sequence[str]) -> bool:
+    """Whether a row with private spans has the words outside of them; one without is as it is."""
+    row = chosen.row
+    if not any(isinstance(cell, str) and "private" in cell.lower() for cell in row.cells):
+        return True
+    seen = decode.observation(row, chosen.origin.ref, key_of(chosen))
+    older = without_private(text(row.cells[OBSERVATION_CELLS.index("text")]))
+    shown = _plain(
+        "\n".join((seen.title, seen.subtitle, seen.narrative, older, *seen.facts, *seen.concepts))
+    )
+    return all(_plain(word) in shown for word in words)
+
+
+def _plain(words: str) -> str:
+    """Compared as an index does: without case, accents and what is between the words."""
+    letters = unicodedata.normalize("NFKD", words.casefold())
+    return re.sub(r"\W+", " ", "".join(c for c in letters if not unicodedata.combining(c)))
+
+
 def search_rows(
     wanted: Search, keys: ProjectKeys, located: Located, pool: StorePool, deadline: Deadline
 ) -> Found:
@@ -230,7 +251,7 @@ def search_rows(
             lists,
             limit,
             lambda source, chosen: sources.read(source, "observations", chosen),
-            partial(sources.keeps, ours=ours),
+            lambda chosen: sources.keeps(chosen, ours) and _shows(chosen, search.words),
             lambda: until.passed,
         )
         for _, flow in lists:
