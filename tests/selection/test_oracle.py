@@ -152,7 +152,7 @@ def force(monkeypatch: pytest.MonkeyPatch, plan: Literal["walk", "both", "time"]
         return plan if fits else "project"
 
     monkeypatch.setattr(Plans, "choose", choose)
-    monkeypatch.setattr(plans, "LEAST_STEP", 1)
+    monkeypatch.setattr(plans, "MIN_STEP", 1)
 
 
 @pytest.mark.parametrize("plan", ["as it comes", "walk", "both", "time"])

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -142,11 +143,12 @@ def test_all_plans_give_the_same_rows(store: str) -> None:
     with reading(store) as reader:
         ask = reader._flow
         own = plans.Plans(reader.schema, ask, plans.Learnt())
-        expected = [one.id for one in own._all("observations", wanted)]
+        search = partial(plans.Search, "observations", wanted, 50)
+        expected = [one.id for one in own._all(search())]
         assert len(expected) == 3020
-        assert [one.id for one in own._walk("observations", wanted, 50)] == expected
+        assert [one.id for one in own._walk(search())] == expected
         for plan in ("time", "both"):
-            assert [one.id for one in own._by_time("observations", wanted, 50, (plan,))] == expected
+            assert [one.id for one in own._by_time(search(), (plan,))] == expected
 
 
 @pytest.mark.parametrize("indexes", [True, False], ids=["indexes", "no indexes"])
@@ -219,7 +221,7 @@ def test_a_store_all_in_disorder_is_read_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time: int, both: int
 ) -> None:
     """With too many late rows the walk proves nothing; the next plan with a budget takes over."""
-    monkeypatch.setattr(plans, "MOST_OUT_OF_ORDER", 5)
+    monkeypatch.setattr(plans, "MAX_OUT_OF_ORDER", 5)
     monkeypatch.setattr(plans, "TIME_LOOKS", time)
     monkeypatch.setattr(plans, "BOTH_LOOKS", both)
     path = make_store(tmp_path / "s.db")
@@ -233,9 +235,9 @@ def test_a_store_all_in_disorder_is_read_right(
 def test_a_plan_found_by_trying_is_taken_at_once_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "MOST_OUT_OF_ORDER", 5)
+    monkeypatch.setattr(plans, "MAX_OUT_OF_ORDER", 5)
     monkeypatch.setattr(plans, "LEARNT_FOR", 3)
-    monkeypatch.setattr(plans, "MOST_LEARNT", 2)
+    monkeypatch.setattr(plans, "MAX_LEARNT", 2)
     path = make_store(tmp_path / "s.db")
     fill(path, rare=0, huge=1000)
     huge = Wanted(projects=("huge",))

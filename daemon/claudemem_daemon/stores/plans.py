@@ -1,13 +1,14 @@
-"""The five plans of `sql`, carried out on one open store: an endless list, newest first, of which
-only the beginning is worked out. The order is the answer's: time, project, id, all descending, rows
-without a time last.
+"""The five plans of `sql`, carried out on one open store: a list, newest first, of which only the
+beginning is worked out. The order is the answer's: time, project, id, all descending, rows without a
+time last.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
 from typing import Final, Protocol
@@ -21,19 +22,19 @@ from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 FEW: Final = 400
 """So few rows are always read through the project index."""
-MOST_WALKS: Final = 12
+MAX_WALKS: Final = 12
 """The walk goes down each project by itself; more projects than these are read in one pass."""
 ENTRY_SHARE: Final = 100
 """So many entries of an index are passed in the time that one row by the project plan takes."""
 TIME_SHARE: Final = 10
 """So many ids of the project index are collected in the time that one row by the time plan takes."""
-LEAST_STEP: Final = 16
+MIN_STEP: Final = 16
 """Rows of each project that one step of the walk goes down at least."""
 AT_ONCE: Final = 1_000
 """Rows that are looked for before the first one is given, however many are wanted: the newest are
 to be read before the time is over. Those after them are looked for when they are asked for."""
 RECENT_ROWS: Final = 5_000
-MOST_OUT_OF_ORDER: Final = 2_000
+MAX_OUT_OF_ORDER: Final = 2_000
 """Rows inserted late with an early id; a store with more of them gets another plan."""
 
 Cells = tuple[Cell, ...]
@@ -42,7 +43,7 @@ TIME_LOOKS: Final = 40
 to fill the limit, before it is given up: the projects' rows are all old."""
 LEARNT_FOR: Final = 100
 """Answers for which a plan that was found by trying is taken at once."""
-MOST_LEARNT: Final = 32
+MAX_LEARNT: Final = 32
 BOTH_LOOKS: Final = 600
 """The same for both indexes: some 100,000 entries in all."""
 
@@ -55,7 +56,9 @@ class Ask(Protocol):
     """Runs a statement; rows come as SQLite finds them. Raises `StoreError`, and `OutOfBudget`
     when `looks` are given and used up."""
 
-    def __call__(self, statement: Statement, looks: int | None = None) -> Iterator[Cells]: ...
+    def __call__(
+        self, statement: Statement, looks: int | None = None
+    ) -> Generator[Cells, None, None]: ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -89,19 +92,37 @@ class Learnt:
 
     def plan(self, table: Table, wanted: Wanted) -> Plan | None:
         key = table, wanted.projects, wanted.merged
-        plan, uses = self._plans.get(key, (None, 0))
-        if plan is None:
-            return None
-        if uses > 1:
+        plan, uses = self._plans.pop(key, (None, 0))
+        if plan is not None and uses > 1:
             self._plans[key] = plan, uses - 1
-        else:
-            self._plans.pop(key, None)
         return plan
 
     def learn(self, table: Table, wanted: Wanted, plan: Plan) -> None:
-        if len(self._plans) >= MOST_LEARNT:
+        if len(self._plans) >= MAX_LEARNT:
             self._plans.clear()
         self._plans[table, wanted.projects, wanted.merged] = plan, LEARNT_FOR
+
+
+@dataclass(slots=True)
+class Search:
+    """One list of candidates: what is looked for, and what was found and given so far."""
+
+    table: Table
+    wanted: Wanted
+    limit: int
+    found: dict[int, Candidate] = field(default_factory=dict)
+    given: set[int] = field(default_factory=set)
+
+    def fresh(self, since: int | None = None) -> Iterator[Candidate]:
+        """Those found, at least as new as `since`, that were not given yet, in order; they are from
+        now on."""
+        for one in sorted(self.found.values(), key=RANK, reverse=True):
+            if one.id not in self.given and (since is None or (one.epoch or 0) >= since):
+                self.given.add(one.id)
+                yield one
+
+    def without_given(self, flow: Iterator[Candidate]) -> Iterator[Candidate]:
+        return (one for one in flow if one.id not in self.given)
 
 
 class Plans:
@@ -131,7 +152,7 @@ class Plans:
             return learnt
         if self._schema.index_on(table, "created_at_epoch") is None:
             return "project"
-        many = sum(len(names) for _, names in wanted.branches) > MOST_WALKS
+        many = sum(len(names) for _, names in wanted.branches) > MAX_WALKS
         product = max(1, limit) * max(1, total)
         few = max(FEW, math.isqrt(product // ENTRY_SHARE))
         most = max(FEW, math.isqrt(product * TIME_SHARE)) if many else few
@@ -161,46 +182,40 @@ class Plans:
                 for name in names
             )
         timed = self._timed_statement(table, wanted, plan)
-        if timed is not None:
-            return (timed,)
-        return sql.all_rows(self._schema, table, wanted)
+        return (timed,) if timed is not None else sql.all_rows(self._schema, table, wanted)
 
     def candidates(
         self, table: Table, wanted: Wanted, limit: int
     ) -> Generator[Candidate, None, None]:
-        """All matching rows in order, worked out about `limit` at a time, or `AT_ONCE`. Of damaged
-        pages the rows that can be read come before the error."""
-        given: set[int] = set()
+        """All matching rows in order, worked out about `limit` at a time, or `AT_ONCE`. What was
+        found comes before an error; of a damaged page so do all rows that can be read."""
+        search = Search(table, wanted, min(limit, AT_ONCE))
         try:
-            for one in self._planned(table, wanted, limit):
-                given.add(one.id)
-                yield one
+            plan = self.choose(table, wanted, limit)
+            if plan == "recent":
+                yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted)))
+            elif plan == "walk":
+                yield from self._walk(search)
+            elif plan in ("time", "both"):
+                yield from self._by_time(search, (plan,))
+            else:
+                yield from self._all(search)
         except StoreError as error:
-            if error.reason not in DAMAGED:
-                raise
-            self.damage = error
-            yield from _without(given, _in_order(self._salvaged(table, wanted)))
+            if error.reason in DAMAGED:
+                self.damage = error
+                yield from search.without_given(_in_order(self._salvaged(table, wanted)))
+            else:
+                yield from search.fresh()
             raise
-
-    def _planned(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
-        plan = self.choose(table, wanted, limit)
-        limit = min(limit, AT_ONCE)
-        if plan == "recent":
-            yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted)))
-        elif plan == "walk":
-            yield from self._walk(table, wanted, limit)
-        elif plan in ("time", "both"):
-            yield from self._by_time(table, wanted, limit, (plan,))
-        else:
-            yield from self._all(table, wanted)
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> Iterator[Candidate]:
         """Those of `ids` that match, in order."""
         return _in_order(self._usable(table, sql.matching(self._schema, table, wanted, ids)))
 
-    def _all(self, table: Table, wanted: Wanted) -> Iterator[Candidate]:
-        statements = sql.all_rows(self._schema, table, wanted)
-        yield from _in_order(row for one in statements for row in self._usable(table, one))
+    def _all(self, search: Search) -> Iterator[Candidate]:
+        statements = sql.all_rows(self._schema, search.table, search.wanted)
+        rows = _in_order(row for one in statements for row in self._usable(search.table, one))
+        return search.without_given(rows)
 
     def _salvaged(self, table: Table, wanted: Wanted) -> Iterator[Cells]:
         """All matching rows to which the projects' indexes lead, or the table from either end."""
@@ -232,137 +247,115 @@ class Plans:
             else:
                 yield (number, *row[1:])
 
-    def _walk(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
+    def _walk(self, search: Search) -> Iterator[Candidate]:
         """Rows with the highest ids are the newest, but for those that were inserted late: copied
         from another device, or imported. The time index tells whether there are any."""
-        given: set[int] = set()
-        found: dict[int, Candidate] = {}
+        table, wanted, found = search.table, search.wanted, search.found
         down_to: dict[tuple[Column, str], int | None] = {
             (column, name): None for column, names in wanted.branches for name in names
         }
         """Branches that have more rows -> the lowest id that was reached."""
-        step = target = max(LEAST_STEP, limit)
+        step = target = max(MIN_STEP, search.limit)
         while True:
             for branch, below in tuple(down_to.items()):
                 statement = sql.newest_by_id(self._schema, table, wanted, branch, step, below)
-                try:
-                    ids = self._take(statement, found)
-                except StoreError as error:
-                    if error.reason not in DAMAGED:
-                        yield from _fresh(found.values(), given)
-                    raise
+                ids = self._take(statement, found)
                 if len(ids) == step:
                     down_to[branch] = min(ids)
                 else:
                     del down_to[branch]
             if not down_to:
-                yield from _fresh(found.values(), given)
+                yield from search.fresh()
                 return
             newest = sorted(found.values(), key=RANK, reverse=True)
             since = newest[min(target, len(newest)) - 1].epoch
             lowest = max(reached or 0 for reached in down_to.values())
-            late = None if since is None else self._late(table, wanted, since, lowest)
-            if late is None or since is None:
-                yield from _without(given, self._disordered(table, wanted, step))
+            if since is None or not self._late(search, since, lowest):
+                yield from self._disordered(search)
                 return
-            found |= late
             # Only what is at least as new as `since` is known to be complete.
-            yield from _fresh((one for one in found.values() if (one.epoch or 0) >= since), given)
+            yield from search.fresh(since)
             step *= 2
             target += step
 
-    def _late(
-        self, table: Table, wanted: Wanted, since: int, below: int
-    ) -> dict[int, Candidate] | None:
-        """Matching rows of smaller ids that are that new; None when there are too many to tell."""
+    def _late(self, search: Search, since: int, below: int) -> bool:
+        """Find the matching rows of smaller ids that are that new. False when there are too many to
+        tell."""
+        table, wanted = search.table, search.wanted
         statement = sql.out_of_order(
-            self._schema, table, since, below, wanted.above, MOST_OUT_OF_ORDER
+            self._schema, table, since, below, wanted.above, MAX_OUT_OF_ORDER
         )
         ids = [int(row[0] or 0) for row in self._ask(statement)]
-        if len(ids) >= MOST_OUT_OF_ORDER:
-            return None
-        found: dict[int, Candidate] = {}
+        if len(ids) >= MAX_OUT_OF_ORDER:
+            return False
         if ids:
-            self._take(sql.matching(self._schema, table, wanted, ids), found)
-        return found
+            self._take(sql.matching(self._schema, table, wanted, ids), search.found)
+        return True
 
-    def _disordered(self, table: Table, wanted: Wanted, limit: int) -> Iterator[Candidate]:
+    def _disordered(self, search: Search) -> Iterator[Candidate]:
         """All matching rows where ids say nothing about times."""
-        if self._uniform(table):
-            yield from self._by_time(table, wanted, limit, ("time", "both"), learn=True)
-        else:
-            yield from self._all(table, wanted)
+        search.limit = max(MIN_STEP, search.limit)
+        if self._uniform(search.table):
+            return self._by_time(search, ("time", "both"), learn=True)
+        return self._all(search)
 
     def _by_time(
-        self,
-        table: Table,
-        wanted: Wanted,
-        limit: int,
-        tries: Sequence[Plan],
-        *,
-        learn: bool = False,
+        self, search: Search, tries: Sequence[Plan], *, learn: bool = False
     ) -> Iterator[Candidate]:
         """The first of these plans that gives as many as the limit inside its budget, and what
         follows; the project plan where none does."""
         for plan in tries:
-            statement = self._timed_statement(table, wanted, plan)
+            statement = self._timed_statement(search.table, search.wanted, plan)
             if statement is None:
                 continue
-            first: list[Candidate] = []
+            looks = TIME_LOOKS if plan == "time" else BOTH_LOOKS
             try:
-                ended = self._begin_by_time(
-                    statement, TIME_LOOKS if plan == "time" else BOTH_LOOKS, limit, first
-                )
+                ended = self._begin_by_time(search, statement, looks)
             except OutOfBudget:
                 continue
-            except StoreError as error:
-                if error.reason not in DAMAGED:
-                    yield from sorted(first, key=RANK, reverse=True)
-                raise
             if learn:
-                self._learnt.learn(table, wanted, plan)
-            given: set[int] = set()
-            yield from _fresh(first, given)
-            if ended or plan == "time":
-                if not ended:
-                    yield from self._on_by_time(statement, given)
-                untimed = sql.untimed_rows(self._schema, table, wanted)
-                yield from _in_order(row for one in untimed for row in self._ask(one))
-            else:
-                # The rest is few rows, far apart in time.
-                yield from _without(given, self._all(table, wanted))
+                self._learnt.learn(search.table, search.wanted, plan)
+            yield from search.fresh()
+            if not ended and plan == "time":
+                yield from self._on_by_time(search, statement)
+            elif not ended:
+                break  # The rest is few rows, far apart in time.
+            untimed = sql.untimed_rows(self._schema, search.table, search.wanted)
+            yield from _in_order(row for one in untimed for row in self._ask(one))
             return
-        yield from self._all(table, wanted)
+        yield from self._all(search)
 
     def _timed_statement(self, table: Table, wanted: Wanted, plan: Plan) -> Statement | None:
         if plan == "time":
             return sql.newest_by_time(self._schema, table, wanted)
         return sql.newest_by_both(self._schema, table, wanted) if plan == "both" else None
 
-    def _begin_by_time(
-        self, statement: Statement, looks: int, limit: int, first: list[Candidate]
-    ) -> bool:
-        """Put the first rows into `first`: the limit's, and all of the last one's time. Whether
-        there are no more with a time."""
-        flow = self._ask(statement, looks)
-        for row in flow:
-            one = _candidate(row)
-            if len(first) >= limit and one.epoch != first[-1].epoch:
-                _give_up(flow)
-                return False
-            first.append(one)
+    def _begin_by_time(self, search: Search, statement: Statement, looks: int) -> bool:
+        """Find the first rows: the limit's, and all of the last one's time. Whether there are no
+        more with a time."""
+        search.found.clear()
+        at: int | None = None
+        with closing(self._ask(statement, looks)) as flow:
+            for row in flow:
+                one = _candidate(row)
+                if len(search.found) >= search.limit and one.epoch != at:
+                    return False
+                at = one.epoch
+                search.found[one.id] = one
         return True
 
-    def _on_by_time(self, statement: Statement, given: set[int]) -> Iterator[Candidate]:
+    def _on_by_time(self, search: Search, statement: Statement) -> Iterator[Candidate]:
         """The rest of the time plan, rows of equal times put in order."""
-        group: list[Candidate] = []
+        search.found.clear()
+        at: int | None = None
         for row in self._ask(statement):
             one = _candidate(row)
-            if group and one.epoch != group[0].epoch:
-                yield from _fresh(group, given)
-                group = []
-            group.append(one)
-        yield from _fresh(group, given)
+            if one.epoch != at:
+                yield from search.fresh()
+                search.found.clear()
+            at = one.epoch
+            search.found[one.id] = one
+        yield from search.fresh()
 
     def _take(self, statement: Statement, found: dict[int, Candidate]) -> list[int]:
         ids: list[int] = []
@@ -376,15 +369,13 @@ class Plans:
         """Whether the time index has the order of the answer: the smallest and the greatest time
         are of one unit, so all between them are, and none is text."""
         statements = sql.ends(self._schema, table)
-        if not statements:
-            return False
         ends = [row[0] for one in statements for row in islice(self._ask(one), 1)]
         units = {
             next((n for n, high in enumerate((1e11, 1e14, 1e17)) if end < high), None)
             for end in ends
             if isinstance(end, int | float)
         }
-        return len(units) <= 1
+        return bool(statements) and len(units) <= 1
 
     def _number(self, statement: Statement) -> int:
         for row in self._ask(statement):
@@ -394,7 +385,7 @@ class Plans:
 
 def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
     """All of them, each once: a row can be reached by its project and by where it was merged.
-    When reading ends early, what was found comes before the error."""
+    When time is over, what was found comes before the error."""
     # Most of these rows are never asked for, so they are sorted as bare tuples.
     ranks: set[tuple[float, str, int]] = set()
     error: StoreError | None = None
@@ -408,25 +399,6 @@ def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
         yield candidate(identity, None if at == -math.inf else int(at), project)
     if error is not None:
         raise error
-
-
-def _give_up(flow: Iterator[Cells]) -> None:
-    """Close a flow in the middle."""
-    if isinstance(flow, Generator):
-        flow.close()
-
-
-def _without(given: set[int], flow: Iterator[Candidate]) -> Iterator[Candidate]:
-    """Those not given yet."""
-    return (one for one in flow if one.id not in given)
-
-
-def _fresh(found: Iterable[Candidate], given: set[int]) -> Iterator[Candidate]:
-    """Those not given yet, in order; they are from now on."""
-    for one in sorted(found, key=RANK, reverse=True):
-        if one.id not in given:
-            given.add(one.id)
-            yield one
 
 
 def _rank(row: Sequence[Cell]) -> tuple[float, str, int]:

@@ -336,7 +336,7 @@ class SqliteReader(StoreReader):
     def _columns(self, table: Table) -> frozenset[str]:
         return self.schema.columns(table)
 
-    def _flow(self, statement: Statement, looks: int | None = None) -> Iterator[Cells]:
+    def _flow(self, statement: Statement, looks: int | None = None) -> Generator[Cells, None, None]:
         """Rows as SQLite finds them.
 
         `looks` is how often the guard may look before `OutOfBudget` is raised; such a flow must be

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -16,29 +17,13 @@ Cell: TypeAlias = str | bytes | int | float | None
 """What SQLite can hand out."""
 
 OBSERVATION_CELLS: Final = (
-    "type",
-    "title",
-    "subtitle",
-    "narrative",
-    "text",
-    "facts",
-    "concepts",
-    "files_read",
-    "files_modified",
-    "created_at",
-    "discovery_tokens",
-)
+    "type", "title", "subtitle", "narrative", "text", "facts", "concepts", "files_read",
+    "files_modified", "created_at", "discovery_tokens",
+)  # fmt: skip
 SUMMARY_CELLS: Final = (
-    "request",
-    "investigated",
-    "learned",
-    "completed",
-    "next_steps",
-    "notes",
-    "created_at",
-    "files_read",
-    "files_edited",
-)
+    "request", "investigated", "learned", "completed", "next_steps", "notes", "created_at",
+    "files_read", "files_edited",
+)  # fmt: skip
 CELLS: Final = {"observations": OBSERVATION_CELLS, "session_summaries": SUMMARY_CELLS}
 """The cells of a row, by table."""
 
@@ -154,8 +139,9 @@ def row_id(value: Cell) -> int | None:
     if type(value) is int:
         return value
     number = _number(value)
-    whole = number is not None and abs(number) < _TOO_BIG and number == int(number)
-    return int(number) if number is not None and whole else None
+    if number is None or abs(number) >= _TOO_BIG or number != int(number):
+        return None
+    return int(number)
 
 
 def epoch_ms(value: Cell, created_at: Cell = None) -> int | None:
@@ -202,13 +188,10 @@ def _number(value: Cell) -> float | int | None:
     if isinstance(value, str):
         if len(value) > 32:
             return None
-        try:
-            value = int(value)
-        except ValueError:
-            try:
-                value = float(value)
-            except ValueError:
-                return None
+        for kind in (int, float):
+            with suppress(ValueError):
+                value = kind(value)
+                break
     if not isinstance(value, int | float):
         return None
     if isinstance(value, float) and not abs(value) < 1e300:  # infinities and NaN too
@@ -219,14 +202,11 @@ def _number(value: Cell) -> float | int | None:
 def content_key(row: Row) -> tuple[object, ...] | None:
     """What makes two rows of the same time copies of each other; None for a row without content,
     which is nobody's copy. A row without a usable time is told by its `created_at`."""
-    content = (*row.cells[1:6],) if len(row.cells) == len(OBSERVATION_CELLS) else row.cells[:6]
+    if len(row.cells) == len(OBSERVATION_CELLS):
+        kind, content, created = row.cells[0], row.cells[1:6], row.cells[9]
+    else:
+        kind, content, created = None, row.cells[:6], row.cells[6]
     if not any(content) and not row.large:
         return None
-    if len(row.cells) == len(OBSERVATION_CELLS):
-        created = row.cells[9]
-        kind = row.cells[0]
-    else:
-        created = row.cells[6]
-        kind = None
     when: Cell = row.epoch if row.epoch is not None else text(created)
     return (when, kind, *content, *row.large)

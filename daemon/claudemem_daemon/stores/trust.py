@@ -13,7 +13,7 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from claudemem_daemon.dependencies import FileState, file_state
@@ -26,20 +26,20 @@ from claudemem_daemon.warning import AnswerWarning
 
 @dataclass(frozen=True, slots=True)
 class TrustEntry:
-    """One allowed store: the file it was when it was allowed, not just its name."""
+    """One allowed store: the file it was when it was allowed, not just its name (`path`, with
+    symbolic links resolved)."""
 
     path: str
-    """With symbolic links resolved."""
     uid: int
     device: int
     inode: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Trusted:
     dependencies: tuple[FileState, ...]
     entries: Mapping[str, TrustEntry]
-    warnings: tuple[AnswerWarning, ...]
+    warnings: tuple[AnswerWarning, ...] = ()
 
 
 class Trust:
@@ -76,7 +76,7 @@ class Trust:
         try:
             real = os.path.realpath(store_path)
             entry = entries.get(real)
-            return entry is not None and entry == _entry(real)
+            return entry is not None and entry == _entry(real, os.stat(real))
         except (OSError, ValueError):
             return False
 
@@ -87,23 +87,16 @@ class Trust:
         """
         try:
             real = os.path.realpath(store_path)
-            mode = os.stat(real).st_mode
-            entry = _entry(real)
+            seen = os.stat(real)
         except (OSError, ValueError) as error:
-            raise StoreError(
-                f"{store_path}: no store to allow ({_reason(error)})",
-                path=store_path,
-                reason="missing",
-            ) from None
-        if not stat.S_ISREG(mode):
-            raise StoreError(
-                f"{store_path}: not a regular file, name the store itself",
-                path=store_path,
-                reason="foreign",
-            )
+            message = f"{store_path}: no store to allow ({_reason(error)})"
+            raise StoreError(message, path=store_path, reason="missing") from None
+        if not stat.S_ISREG(seen.st_mode):
+            message = f"{store_path}: not a regular file, name the store itself"
+            raise StoreError(message, path=store_path, reason="foreign")
         with self._writing() as entries:
-            entries[real] = entry
-        return entry
+            entries[real] = _entry(real, seen)
+        return entries[real]
 
     def deny(self, store_path: str) -> bool:
         """Take it back; False when it was not allowed. Works for files that are gone, too."""
@@ -113,38 +106,44 @@ class Trust:
                 del entries[path]
         return bool(named)
 
-    def _read(self) -> _Known:
+    def _read(self) -> _Trusted:
         return self._memo.made(("trust", self.path), lambda: _load(self.path))
 
     @contextmanager
     def _writing(self) -> Iterator[dict[str, TrustEntry]]:
+        """The entries, to be changed. Two `allow` at once would each write the list without the
+        other's entry, so the folder is locked."""
         folder = os.path.dirname(self.path)
         refused = of_another(folder)
         if refused is not None:
             raise StoreError(refused, path=self.path, reason="owner")
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            with self._lock, _locked_folder(folder):
-                entries = dict(_load(self.path).entries)
-                before = dict(entries)
-                yield entries
-                if entries != before:
-                    _write(self.path, entries)
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                with self._lock:
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                    before = _load(self.path).entries
+                    entries = dict(before)
+                    yield entries
+                    if entries != before:
+                        shape = {"version": 1, "stores": [asdict(one) for one in entries.values()]}
+                        replace_own(self.path, (json.dumps(shape, indent=1) + "\n").encode("ascii"))
+            finally:
+                os.close(handle)
         except OSError as error:
-            raise StoreError(
-                f"{self.path}: cannot be written ({_reason(error)})", path=self.path, reason="io"
-            ) from error
+            message = f"{self.path}: cannot be written ({_reason(error)})"
+            raise StoreError(message, path=self.path, reason="io") from error
 
 
-def _entry(real: str) -> TrustEntry:
-    seen = os.stat(real)
+def _entry(real: str, seen: os.stat_result) -> TrustEntry:
     return TrustEntry(real, seen.st_uid, seen.st_dev, seen.st_ino)
 
 
-def _load(path: str) -> _Known:
+def _load(path: str) -> _Trusted:
     dependencies = (file_state(path),)
     if dependencies[0].state is None:
-        return _Known(dependencies, {}, ())
+        return _Trusted(dependencies, {})
     try:
         with open(open_own(path, os.O_RDONLY), encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o022:
@@ -159,30 +158,8 @@ def _load(path: str) -> _Known:
             f"{path} cannot be used ({_reason(error)}): no store of a checkout is allowed;"
             " remove the file and allow them again"
         )
-        return _Known(dependencies, {}, (AnswerWarning("trust_unreadable", message, path=path),))
-    return _Known(dependencies, {entry.path: entry for entry in entries}, ())
-
-
-def _write(path: str, entries: Mapping[str, TrustEntry]) -> None:
-    shape = {
-        "version": 1,
-        "stores": [
-            {"path": one.path, "uid": one.uid, "device": one.device, "inode": one.inode}
-            for one in entries.values()
-        ],
-    }
-    replace_own(path, (json.dumps(shape, indent=1) + "\n").encode("ascii"))
-
-
-@contextmanager
-def _locked_folder(folder: str) -> Iterator[None]:
-    """Two `allow` at once would each write the list without the other's entry."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+        return _Trusted(dependencies, {}, (AnswerWarning("trust_unreadable", message, path=path),))
+    return _Trusted(dependencies, {entry.path: entry for entry in entries})
 
 
 def _reason(error: BaseException) -> str:
