@@ -15,8 +15,9 @@ from claudemem_daemon.diagnostics.causes import find_causes, rows_here, verdict
 from claudemem_daemon.diagnostics.fixes import fate_fix
 from claudemem_daemon.diagnostics.projects import list_projects, resembling
 from claudemem_daemon.errors import InvalidRequest, StoreError
-from claudemem_daemon.pipeline import Pipeline, ResolvedQuestion
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection import lookup
 from claudemem_daemon.selection.admission import admit
 from claudemem_daemon.selection.lookup import Ref, Search
@@ -48,7 +49,7 @@ def shown(
 ) -> dict[str, Any]:
     """The shape of `GET /v1/observations`. Ids are looked for in every worktree's rows."""
     resolved = pipeline.resolved(replace(question, scope=question.scope or "all"))
-    found = lookup.show(refs, resolved.keys, resolved.located, pipeline.pool, deadline)
+    found = lookup.show(refs, resolved, pipeline.pool, deadline)
     return {
         "observations": [row_shape(row) for row in found.observations],
         "summaries": [row_shape(row) for row in found.summaries],
@@ -66,7 +67,7 @@ def searched(
     limit = SEARCH_LIMIT if question.limit is None else question.limit
     resolved = pipeline.resolved(question)
     wanted = Search(words, limit, since)
-    found = lookup.search_rows(wanted, resolved.keys, resolved.located, pipeline.pool, deadline)
+    found = lookup.search_rows(wanted, resolved, pipeline.pool, deadline)
     return {
         "observations": [row_shape(row) for row in found.observations],
         "how": found.how,

@@ -29,18 +29,17 @@ from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
 from claudemem_daemon.render_inputs import RenderInputs, read_render_inputs
 from claudemem_daemon.repository.keys import named_keys, project_keys
-from claudemem_daemon.repository.model import ProjectKeys, Repository
+from claudemem_daemon.repository.model import Repository
 from claudemem_daemon.repository.resolver import Repositories
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation, explain
 from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.selection.model import Observation, Selection
 from claudemem_daemon.selection.select import select
-from claudemem_daemon.settings.checkout_env import CheckoutEnv, without_checkouts_word
+from claudemem_daemon.settings.checkout_env import without_checkouts_word
 from claudemem_daemon.settings.configuration import Configuration
-from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.stores.locate import locate
-from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.trust import Trust
@@ -55,45 +54,6 @@ JOINING_TEXT: Final = 8e-9
 ROW_WEIGHT: Final = 700
 KEY_WEIGHT: Final = 250
 """Bytes, about, besides their texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedQuestion:
-    """The first three steps of one question: all that is known before a store is opened."""
-
-    question: Question
-    settings: Settings
-    repository: Repository | None
-    """None when the question named its projects."""
-    keys: ProjectKeys
-    located: Located
-    checkout_env: CheckoutEnv
-
-    def asked_by(self, question: Question) -> ResolvedQuestion:
-        """The same for a question that differs in nothing it was resolved by."""
-        return replace(self, question=replace(question, env=self.checkout_env.env))
-
-    @property
-    def warnings(self) -> tuple[AnswerWarning, ...]:
-        repository = self.repository.warnings if self.repository is not None else ()
-        return (
-            *self.settings.warnings,
-            *self.checkout_env.warnings,
-            *repository,
-            *self.keys.warnings,
-            *self.located.warnings,
-        )
-
-    @property
-    def dependencies(self) -> tuple[Dependency, ...]:
-        repository = self.repository.dependencies if self.repository is not None else ()
-        return (
-            *self.settings.dependencies,
-            *self.checkout_env.dependencies,
-            *repository,
-            *self.keys.dependencies,
-            *self.located.dependencies,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +182,7 @@ class Pipeline:
 
     def _selected(self, resolved: ResolvedQuestion, deadline: Deadline) -> Selection:
         decoded = self._decoded if resolved.settings.limit <= MAX_DERIVED else None
-        return select(
-            resolved.question,
-            resolved.settings,
-            resolved.keys,
-            resolved.located,
-            self.pool,
-            deadline,
-            decoded,
-        )
+        return select(resolved, self.pool, deadline, decoded)
 
     def context(
         self,
@@ -310,16 +262,7 @@ class Pipeline:
         def left_out(selection: Selection) -> int:
             return self.render(Answer(resolved, selection), deadline=deadline).left_out
 
-        return explain(
-            resolved.question,
-            resolved.settings,
-            resolved.keys,
-            resolved.located,
-            self.pool,
-            deadline,
-            row,
-            left_out,
-        )
+        return explain(resolved, self.pool, deadline, row, left_out)
 
     def close(self) -> None:
         self.repositories.close()

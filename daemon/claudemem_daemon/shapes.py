@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from claudemem_daemon.pipeline import Answer, ResolvedQuestion
+from claudemem_daemon.pipeline import Answer
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
 from claudemem_daemon.selection.model import Filters, Observation, Summary
 from claudemem_daemon.settings.keys import OWN_NAMES

@@ -60,6 +60,15 @@ def ids(text: str) -> list[int]:
     return [int(found) for found in re.findall(r"^b?(\d+) (?!observations)", text, re.MULTILINE)]
 
 
+def test_no_text_is_one_character_over() -> None:
+    """And none is cut that fits exactly."""
+    lengths = set()
+    for padding in range(1, 120):
+        chosen = (row(9, title="x" * padding), *rows(8))
+        lengths.add(size(context(selection(chosen), cap=500).text))
+    assert max(lengths) == 500
+
+
 @settings(deadline=None)
 @given(
     observations(),

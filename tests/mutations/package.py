@@ -42,8 +42,8 @@ MUTATIONS: Final = (
     Mutation(
         "a store's own schema runs nothing",
         "stores/connection.py",
-        "SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0",
-        "SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1",
+        "        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)",
+        "        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1)",
         "stores/test_read_only.py",
     ),
     Mutation(
@@ -58,7 +58,7 @@ MUTATIONS: Final = (
         "context/fit.py",
         "return total <= self.budget.limit",
         "return total <= self.budget.limit + 1",
-        "context/test_size.py",
+        "context/test_size.py::test_no_text_is_one_character_over",
     ),
     Mutation(
         "a thread that has taken work is not idle",
@@ -96,10 +96,10 @@ MUTATIONS: Final = (
         "selection/test_accounting.py",
     ),
     Mutation(
-        "letter case of a type is no filter, beyond ASCII too",
+        "what was asked for by its session alone is no news to it",
         "selection/select.py",
-        "types=tuple(map(lower, settings.types))",
-        "types=settings.types",
+        "not_of=question.session_id if question.since is not None else None",
+        "not_of=None",
         "selection/test_select.py",
     ),
     Mutation(

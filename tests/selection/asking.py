@@ -11,10 +11,12 @@ from typing import Any
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation, explain
 from claudemem_daemon.selection.lookup import parse_ref
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import select
+from claudemem_daemon.settings.checkout_env import CheckoutEnv
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.model import Located, StoreRef
@@ -55,6 +57,12 @@ def located(*paths: str) -> Located:
     return Located(tuple(StoreRef(path, "told") for path in paths), (), (), ())
 
 
+def resolve(
+    question: Question, settings: Settings, keys: ProjectKeys, stores: Located
+) -> ResolvedQuestion:
+    return ResolvedQuestion(question, settings, None, keys, stores, CheckoutEnv(question.env))
+
+
 @contextmanager
 def open_pool() -> Iterator[StorePool]:
     pool = StorePool(idle_seconds=60)
@@ -74,11 +82,12 @@ def ask(
 ) -> Selection:
     """The selection of one question to these stores; by default for the key `app`."""
     wanted = keys if keys is not None else make_keys("app")
-    chosen, deadline = make_settings(**settings), Deadline.after(within)
+    resolved = resolve(question, make_settings(**settings), wanted, located(*paths))
+    deadline = Deadline.after(within)
     if pool is not None:
-        return select(question, chosen, wanted, located(*paths), pool, deadline)
+        return select(resolved, pool, deadline)
     with open_pool() as own:
-        return select(question, chosen, wanted, located(*paths), own, deadline)
+        return select(resolved, own, deadline)
 
 
 def ask_why(
@@ -92,10 +101,7 @@ def ask_why(
     wanted = keys if keys is not None else make_keys("app")
     with open_pool() as pool:
         return explain(
-            question,
-            make_settings(**settings),
-            wanted,
-            located(*paths),
+            resolve(question, make_settings(**settings), wanted, located(*paths)),
             pool,
             Deadline.after(within),
             parse_ref(str(observation)) if observation is not None else None,

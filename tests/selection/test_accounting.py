@@ -126,9 +126,13 @@ def test_a_store_that_is_too_big_is_not_said_to_be_empty() -> None:
                 " hex(zeroblob(300)), '[\"gotcha\"]', '', 1767225600000 + i FROM n"
             )
             db.commit()
-        shape = ask_why(
-            path, types=("bugfix",), concepts=("gotcha",), limit=5, within=0.12
-        ).as_json()
-        (count,) = shape["counts"]
+        # Too short for all rows; on a busy machine too short even to open the store.
+        for within in (0.12, 0.25, 0.5, 1.0, 2.0):
+            why = ask_why(
+                path, types=("bugfix",), concepts=("gotcha",), limit=5, within=within
+            ).as_json()
+            if why["counts"]:
+                break
+        (count,) = why["counts"]
         assert sum(count["reasons"].values()) == count["rows"] == 60_000
         assert count["reasons"].get("included", 0) in (0, 5)

@@ -18,7 +18,7 @@ from typing import Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.row_counts import count_key, in_each_store
-from claudemem_daemon.pipeline import ResolvedQuestion
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.settings.exclusion import excluded

@@ -8,8 +8,8 @@ from typing import Any
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.pipeline import ResolvedQuestion
 from claudemem_daemon.repository.model import ProjectKey
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted, admit
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.interface import StoreReader

@@ -114,28 +114,26 @@ def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
     return None if group.right_platform else "platform_filtered"
 
 
-def account(
-    sources: Sources, want: Want, keys: ProjectKeys, limit: int, until: Deadline
-) -> Accounts:
+def account(sources: Sources, until: Deadline) -> Accounts:
     """Every row of the open stores, as far as there is time; of a store that could not be counted
     by its filters, only the rows in the answer are told from the rest (`not_read`)."""
     accounts = Accounts()
     passing: Counter[tuple[str, str]] = Counter()
-    ownership = Ownership(keys)
+    ownership = Ownership(sources.resolved.keys)
     counted = True
     for source in sources.opened:
         source.reader.extend(Deadline.after(until.remaining() * COUNTING))
         try:
-            passing += _count(accounts, source, want, ownership, keys)
+            passing += _count(accounts, source, sources.want, ownership, sources.resolved.keys)
         except StoreError as error:
             source.reader.extend(until)
             sources.stopped(source, error)
             counted = False
             passing += _totals(source)
         source.reader.extend(until)
-    compared = _compare(accounts, sources, want, ownership, frozenset(keys.excluded), limit, until)
+    compared = _compare(accounts, sources, ownership, until)
     # What there was no time to compare is older than all that was.
-    full = counted and len(accounts.newest) >= limit
+    full = counted and len(accounts.newest) >= sources.resolved.settings.limit
     for (store, key), rows in passing.items():
         rest: Disposition = "over_limit" if full else "not_read"
         accounts.count(store, key, rest, rows - compared[store, key])
@@ -199,18 +197,15 @@ def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, f
 
 
 def _compare(
-    accounts: Accounts,
-    sources: Sources,
-    want: Want,
-    ownership: Ownership,
-    excluded: frozenset[str],
-    limit: int,
-    until: Deadline,
+    accounts: Accounts, sources: Sources, ownership: Ownership, until: Deadline
 ) -> Counter[tuple[str, str]]:
     """The merge of the selection, carried on to the last row, noting where each ends. Returns how
     many rows of each (store, key) were compared."""
     compared: Counter[tuple[str, str]] = Counter()
-    lists = [(source, _candidates(source, want)) for source in sources.opened if source.admitted]
+    limit, excluded = sources.resolved.settings.limit, frozenset(sources.resolved.keys.excluded)
+    lists = [
+        (source, _candidates(source, sources.want)) for source in sources.opened if source.admitted
+    ]
 
     def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         found = sources.read(source, "observations", chosen)

@@ -8,16 +8,13 @@ from typing import Any
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.question import Question
-from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.accounting import Accounts, Disposition, account
 from claudemem_daemon.selection.fate import Fate, Judge
 from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import make_want, select
 from claudemem_daemon.selection.sources import Source, Sources, Want
-from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Cell
 
@@ -78,10 +75,7 @@ class Explanation:
 
 
 def explain(
-    question: Question,
-    settings: Settings,
-    keys: ProjectKeys,
-    located: Located,
+    resolved: ResolvedQuestion,
     pool: StorePool,
     deadline: Deadline,
     row: Ref | None = None,
@@ -89,34 +83,35 @@ def explain(
 ) -> Explanation:
     """The same selection, and how it came about. `left_out` tells how many of its rows the context
     cannot hold. Counting stops at the deadline. For an excluded project no store is opened."""
-    selection = select(question, settings, keys, located, pool, deadline)
+    selection, keys, limit = (
+        select(resolved, pool, deadline),
+        resolved.keys,
+        resolved.settings.limit,
+    )
     messages = (warning.message for warning in keys.warnings if warning.code == "excluded")
     excluded = None if keys.keys else next(messages, None)
     if excluded is not None:
-        hidden = [] if row is None else [Fate(row.number, None, "excluded", excluded, row.text)]
-        return Explanation((), (), tuple(hidden), selection, Accounts())
-    want = make_want(question, settings)
-    with Sources(pool, deadline) as sources:
-        sources.open(located, keys, {}, want)
-        until = Deadline(deadline.at - deadline.remaining() / 4)
+        hidden = () if row is None else (Fate(row.number, None, "excluded", excluded, row.text),)
+        return Explanation((), (), hidden, selection, Accounts())
+    want = make_want(resolved.question, resolved.settings)
+    with Sources(resolved, want, pool, deadline) as sources:
+        sources.open()
         accounts = Accounts()
         queries: list[StoreQuery] = []
         try:
-            accounts = account(sources, want, keys, settings.limit, until)
+            accounts = account(sources, Deadline(deadline.at - deadline.remaining() / 4))
             accounts.cut_to_size(left_out(selection))
             for source in sources.opened:
-                queries += _queries(source, want, settings.limit)
+                queries += _queries(source, want, limit)
         except StoreError as error:
             sources.failures[error.path] = error
-        judge = Judge(sources, want, keys, selection, settings, accounts)
-        fates = tuple(judge.fates(row)) if row is not None else ()
+        fates = tuple(Judge(sources, selection, accounts).fates(row)) if row is not None else ()
         # Where the answer needed no store, as with a limit of 0, only these counts know them.
         known = {report.path for report in selection.stores}
-        more = (report for report in sources.reports(located) if report.path not in known)
+        more = (report for report in sources.reports() if report.path not in known)
         selection = replace(selection, stores=(*selection.stores, *more))
-        return Explanation(
-            tuple(_counts(sources, accounts)), tuple(queries), fates, selection, accounts
-        )
+        counts = tuple(_counts(sources, accounts))
+        return Explanation(counts, tuple(queries), fates, selection, accounts)
 
 
 def _queries(source: Source, want: Want, limit: int) -> list[StoreQuery]:

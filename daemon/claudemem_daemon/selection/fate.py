@@ -13,7 +13,7 @@ from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Selection
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.selection.sources import Source, Sources
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.plans import candidate
@@ -45,11 +45,16 @@ class Judge:
     """Says of single rows where they end, by the same accounts that count them."""
 
     sources: Sources
-    want: Want
-    keys: ProjectKeys
     selection: Selection
-    settings: Settings
     accounts: Accounts
+
+    @property
+    def keys(self) -> ProjectKeys:
+        return self.sources.resolved.keys
+
+    @property
+    def settings(self) -> Settings:
+        return self.sources.resolved.settings
 
     def fates(self, ref: Ref) -> Iterator[Fate]:
         """A plain number is looked for in every store, one with a letter in its own."""
@@ -95,7 +100,7 @@ class Judge:
         )  # fmt: skip
 
     def _of(self, source: Source, row: Row, shown: Observation) -> tuple[Disposition, str]:
-        admitted, want = source.admitted, self.want
+        admitted, want = source.admitted, self.sources.want
         if row.project not in admitted.projects and row.merged not in admitted.merged:
             why = admitted.left_out.get(row.project) or self._why_no_key(row.project)
             return "other_project", f"its project is {row.project!r}: {why}"

@@ -16,14 +16,13 @@ from typing import Final
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.private import without_private
-from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.model import Observation, Summary, row_ref
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.select import key_of
-from claudemem_daemon.selection.sources import Source, Sources, Want, large_cells
-from claudemem_daemon.stores.model import Located
+from claudemem_daemon.selection.sources import ALL, Source, Sources, large_cells
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, text
@@ -35,7 +34,6 @@ PAGE: Final = 500
 """Rows that are compared with the words at a time."""
 COMPARING: Final = 0.7
 """The share of the time in which rows are compared; the rest is for reading those that match."""
-ALL: Final = Want(None, None, None, None, None, None)
 
 _REF: Final = re.compile(r"(S?)(?:([a-z]*)([0-9]{1,19})|([a-z]+):([0-9A-Za-z-]{1,64}))")
 
@@ -92,16 +90,16 @@ def parse_ref(text: str) -> Ref | None:
 
 
 def show(
-    refs: Sequence[Ref], keys: ProjectKeys, located: Located, pool: StorePool, deadline: Deadline
+    refs: Sequence[Ref], resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
 ) -> Shown:
     """The rows of these ids, as far as they are this repository's."""
     observations: dict[str, Observation] = {}
     summaries: dict[str, Summary] = {}
     rows: list[Chosen[Source]] = []
-    with Sources(pool, deadline) as sources:
-        if keys.keys:
-            sources.open(located, keys, {}, ALL)
-        ours = Ownership(keys)
+    with Sources(resolved, ALL, pool, deadline) as sources:
+        if resolved.keys.keys:
+            sources.open()
+        ours = Ownership(resolved.keys)
         for source in sources.opened:
             for table in ("observations", "session_summaries"):
                 wanted = [r for r in refs if (r.letter, r.table) == (source.ref.letter, table)]
@@ -231,16 +229,16 @@ def _plain(words: str) -> str:
 
 
 def search_rows(
-    wanted: Search, keys: ProjectKeys, located: Located, pool: StorePool, deadline: Deadline
+    wanted: Search, resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
 ) -> Found:
     """The newest rows that hold every word. What cannot be read before the deadline is a warning."""
     limit = wanted.limit
     share = Deadline.after(deadline.remaining() * COMPARING)
     search = _Search(split(wanted.text), wanted.since, share)
-    with Sources(pool, deadline) as sources:
-        if keys.keys and search.words and limit > 0:
-            sources.open(located, keys, {}, ALL)
-        ours = Ownership(keys)
+    with Sources(resolved, ALL, pool, deadline) as sources:
+        if resolved.keys.keys and search.words and limit > 0:
+            sources.open()
+        ours = Ownership(resolved.keys)
         until = sources.merging(limit, full=True)
         lists = [
             (source, search.candidates(sources, source))

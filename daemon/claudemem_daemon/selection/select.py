@@ -13,6 +13,7 @@ from claudemem_daemon.derived import Derived
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.merge import Chosen, Merged, merge
@@ -23,7 +24,6 @@ from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.letters import lower
-from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
@@ -38,10 +38,7 @@ MAX_JUDGED: Final = 2_000
 
 
 def select(
-    question: Question,
-    settings: Settings,
-    keys: ProjectKeys,
-    located: Located,
+    resolved: ResolvedQuestion,
     pool: StorePool,
     deadline: Deadline,
     decoded: Derived[Row, Observation] | None = None,
@@ -49,30 +46,30 @@ def select(
     """The one limited list, newest first, and the account of it. What cannot be read before the
     deadline is a warning; never raises for a store. `decoded` is remembered from before."""
     known = decoded if decoded is not None else Derived[Row, Observation]()
-    read = _read_whole(question, settings, keys, located, pool, deadline)
-    sources, rows = read.sources, read.observations
+    read = _read_whole(resolved, pool, deadline)
+    sources, rows, sessions = read.sources, read.observations, read.summaries
     observations = sources.decoded(rows.rows, lambda chosen: _observation(chosen, known))
-    sessions = sources.decoded(
-        read.summaries.rows, lambda chosen: decode.summary(chosen.row, chosen.origin.ref)
-    )
+    cut = rows.cut or sources.unfinished
     return Selection(
         observations=observations,
-        summaries=sessions,
-        projects=_counted(_accounts(keys, sources.opened, pool), observations),
-        stores=sources.reports(located),
-        filters=make_filters(question, settings),
+        summaries=sources.decoded(
+            sessions.rows, lambda one: decode.summary(one.row, one.origin.ref)
+        ),
+        projects=_counted(_reports(resolved.keys, sources.opened, pool), observations),
+        stores=sources.reports(),
+        filters=make_filters(resolved.question, resolved.settings),
         rows_exist=read.rows_exist,
         duplicates=rows.duplicates,
         complete=sources.complete and not rows.cut,
         high_water=read.high_water,
         warnings=(
             *sources.warnings(),
-            *_without_columns(sources, make_want(question, settings)),
+            *_without_columns(sources),
             *read.ours.warnings(),
-            *large_cells((*rows.rows, *read.summaries.rows)),
-            *_cut_off(sources, rows, settings),
+            *large_cells((*rows.rows, *sessions.rows)),
+            *((out_of_time(len(rows.rows), resolved.settings),) if cut else ()),
         ),
-        versions=sources.versions(),
+        versions=tuple(one.reader.version for one in sources.opened),
         dependencies=read.ours.dependencies(),
     )
 
@@ -89,31 +86,24 @@ class _Read:
     rows_exist: bool
 
 
-def _read_whole(
-    question: Question,
-    settings: Settings,
-    keys: ProjectKeys,
-    located: Located,
-    pool: StorePool,
-    deadline: Deadline,
-) -> _Read:
+def _read_whole(resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline) -> _Read:
     """One state of each store. Where a store is written all the time its writer waits in the end."""
+    want = make_want(resolved.question, resolved.settings)
     for _ in range(MAX_UNLOCKED):
         with suppress(StoreChanged):
-            return _read(question, settings, keys, located, Sources(pool, deadline, locked=False))
-    return _read(question, settings, keys, located, Sources(pool, deadline))
+            return _read(Sources(resolved, want, pool, deadline, locked=False))
+    return _read(Sources(resolved, want, pool, deadline))
 
 
-def _read(
-    question: Question, settings: Settings, keys: ProjectKeys, located: Located, sources: Sources
-) -> _Read:
-    ours = Ownership(keys)
+def _read(sources: Sources) -> _Read:
+    question, settings = sources.resolved.question, sources.resolved.settings
+    ours = Ownership(sources.resolved.keys)
     with sources:
         plan: dict[Table, int] = {"observations": settings.limit}
         if question.since is None:
             plan["session_summaries"] = summary_count(settings)
-        if keys.keys and any(plan.values()):
-            sources.open(located, keys, plan, make_want(question, settings))
+        if sources.resolved.keys.keys and any(plan.values()):
+            sources.open(plan)
         until = sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
         sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
@@ -207,11 +197,11 @@ def _own_rows_exist(sources: Sources, ours: Ownership) -> bool:
     return False
 
 
-def _without_columns(sources: Sources, want: Want) -> tuple[AnswerWarning, ...]:
+def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
     """Stores of another make, none of whose rows can pass a filter."""
     filters = {
-        "type": ("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", want.types),
-        "concepts": ("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", want.concepts),
+        "type": ("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", sources.want.types),
+        "concepts": ("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", sources.want.concepts),
     }
     return tuple(
         AnswerWarning(
@@ -226,14 +216,6 @@ def _without_columns(sources: Sources, want: Want) -> tuple[AnswerWarning, ...]:
         for column, (key, listed) in filters.items()
         if listed is not None and column not in one.reader.schema.observations
     )
-
-
-def _cut_off(
-    sources: Sources, rows: Merged[Source], settings: Settings
-) -> tuple[AnswerWarning, ...]:
-    if not rows.cut and not sources.unfinished:
-        return ()
-    return (out_of_time(len(rows.rows), settings),)
 
 
 def _observation(one: Chosen[Source], decoded: Derived[Row, Observation]) -> Observation:
@@ -265,39 +247,31 @@ def _high_water(sources: Sources) -> dict[str, int]:
     return found
 
 
-def _accounts(
-    keys: ProjectKeys, opened: list[Source], pool: StorePool
+def _counted(
+    reports: tuple[ProjectReport, ...], observations: tuple[Observation, ...]
 ) -> tuple[ProjectReport, ...]:
+    counts = Counter(one.key for one in observations)
+    found = [replace(r, observations=counts[r.key]) if r.key in counts else r for r in reports]
+    return tuple(found)
+
+
+def _reports(keys: ProjectKeys, opened: list[Source], pool: StorePool) -> tuple[ProjectReport, ...]:
     """Every exact key that was asked for, then what the prefixes found, before any row is counted.
     There can be thousands, and they are the same from answer to answer."""
     admitted = tuple((one.ref.path, one.admitted) for one in opened)
-    return pool.made(("reports", keys, admitted), lambda: _reports(keys, admitted))
+    return pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))
 
 
-def _counted(
-    accounts: tuple[ProjectReport, ...], observations: tuple[Observation, ...]
-) -> tuple[ProjectReport, ...]:
-    counted = Counter(one.key for one in observations)
-    return tuple(
-        [
-            replace(one, observations=counted[one.key]) if one.key in counted else one
-            for one in accounts
-        ]
-    )
-
-
-def _reports(
+def _make_reports(
     keys: ProjectKeys, opened: tuple[tuple[str, Admitted], ...]
 ) -> tuple[ProjectReport, ...]:
-    found: dict[str, list[str]] = {}
+    stores: dict[str, list[str]] = {}
     by_prefix: dict[str, ProjectKey] = {}
     left_out: dict[str, str] = {}
     for path, admitted in opened:
         left_out.update(admitted.left_out)
-        for name, key in {**admitted.projects, **admitted.merged}.items():
-            paths = found.setdefault(name, [])
-            if path not in paths:
-                paths.append(path)
+        for name, key in admitted.names.items():
+            stores.setdefault(name, []).append(path)
             if key.match == "prefix":
                 by_prefix.setdefault(name, key)
     asked: dict[str, ProjectKey] = {}
@@ -306,15 +280,7 @@ def _reports(
             asked.setdefault(one.key, one)
     return tuple(
         ProjectReport(
-            key=name,
-            path=one.path,
-            role=one.role,
-            stores=tuple(found.get(name, ())),
-            observations=0,
-            rule=left_out.get(name, one.rule),
+            name, key.path, key.role, tuple(stores.get(name, ())), 0, left_out.get(name, key.rule)
         )
-        for name, one in (
-            *asked.items(),
-            *sorted(by_prefix.items()),
-        )
+        for name, key in (*asked.items(), *sorted(by_prefix.items()))
     )

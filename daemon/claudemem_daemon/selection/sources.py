@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.flow import Flow
 from claudemem_daemon.selection.key_matching import match_keys
@@ -20,7 +22,7 @@ from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.bounds import LISTS, most_bytes
 from claudemem_daemon.stores.failures import as_store_error, log_fault
 from claudemem_daemon.stores.interface import StoreReader
-from claudemem_daemon.stores.model import Located, StoreRef, StoreReport, StoreVersion
+from claudemem_daemon.stores.model import StoreRef, StoreReport
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
@@ -55,11 +57,48 @@ class Source:
     summaries: Admitted
     flows: dict[Table, Flow] = field(default_factory=dict)
 
+    def admits(self, table: Table) -> Admitted:
+        return self.admitted if table == "observations" else self.summaries
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """The filters of a question, made fit for each store."""
+
+    types: tuple[str, ...] | None
+    concepts: tuple[str, ...] | None
+    platform: str | None
+    since: Mapping[str, int] | None
+    until: Mapping[str, int] | None
+    not_of: str | None
+
+    def of(self, source: Source, table: Table = "observations") -> Wanted:
+        above = upto = None
+        if self.since is not None and table == "observations":
+            above = self.since.get(source.ref.path, 0)
+            upto = self.until.get(source.ref.path) if self.until is not None else None
+        admitted = source.admits(table)
+        return Wanted(
+            projects=tuple(admitted.projects),
+            merged=tuple(admitted.merged),
+            types=self.types,
+            concepts=self.concepts,
+            platform=self.platform,
+            above=above,
+            upto=upto,
+            not_of=self.not_of,
+        )
+
+
+ALL: Final = Want(None, None, None, None, None, None)
+
 
 @dataclass(slots=True)
 class Sources:
     """All stores of a question; used inside `with`."""
 
+    resolved: ResolvedQuestion
+    want: Want
     pool: StorePool
     deadline: Deadline
     locked: bool = True
@@ -83,50 +122,38 @@ class Sources:
                 self._note(source, source.reader.damage)
         self.stack.close()
 
-    def open(self, located: Located, keys: ProjectKeys, plan: dict[Table, int], want: Want) -> None:
+    def open(self, plan: Mapping[Table, int] = MappingProxyType({})) -> None:
         """Open each store and find the first rows of the tables in `plan`, as many as it says. A
         slow or locked one gets a share of the time, and what is left when the others are done."""
         until = Deadline(self.deadline.at - min(KEPT_BACK, self.deadline.remaining() / 4))
-        refs = located.stores
-        crowded = len(refs) > FEW_STORES
+        refs = self.resolved.located.stores
         waiting: list[StoreRef] = []
         for number, ref in enumerate(refs):
             # A share stays for those that are asked twice; a single store needs no second time.
             single = len(refs) == 1
             share = until if single else until.share(len(refs) - number + 1)
-            error = self._try(ref, keys, plan, want, share, last=single, crowded=crowded)
+            error = self._try(ref, plan, share, last=single)
             if error is not None and error.reason in WAIT_FOR and not single:
                 waiting.append(ref)
         for number, ref in enumerate(waiting):
-            share = until.share(len(waiting) - number)
-            self._try(ref, keys, plan, want, share, last=True, crowded=crowded)
+            self._try(ref, plan, until.share(len(waiting) - number), last=True)
         order = {ref.path: number for number, ref in enumerate(refs)}
         self.opened.sort(key=lambda one: order[one.ref.path])
 
     def _try(
-        self,
-        ref: StoreRef,
-        keys: ProjectKeys,
-        plan: dict[Table, int],
-        want: Want,
-        until: Deadline,
-        *,
-        last: bool,
-        crowded: bool,
+        self, ref: StoreRef, plan: Mapping[Table, int], until: Deadline, *, last: bool
     ) -> StoreError | None:
+        keys = self.resolved.keys
         try:
             with ExitStack() as attempt:
                 reader = attempt.enter_context(self.pool.reading(ref, until, locked=self.locked))
-                source = Source(
-                    ref,
-                    reader,
-                    *reader.once(("keys matched", keys), partial(_match_both, reader, keys)),
-                )
-                error = self._first_rows(source, plan, want)
-                if error is not None and not self._leaves_rows(error, last=last):
+                admitted = reader.once(("keys matched", keys), partial(_match_both, reader, keys))
+                source = Source(ref, reader, *admitted)
+                error = self._first_rows(source, plan)
+                if error is not None and not _leaves_rows(error, last=last):
                     raise error
                 reader.extend(self.deadline)
-                if crowded:
+                if len(self.resolved.located.stores) > FEW_STORES:
                     reader.drop_pages()
                 self.stack.push(attempt.pop_all())
         except StoreError as failure:
@@ -140,18 +167,12 @@ class Sources:
         self.opened.append(source)
         return error
 
-    @staticmethod
-    def _leaves_rows(error: StoreError, *, last: bool) -> bool:
-        """Whether the rows found before the error are for the answer."""
-        return error.reason in DAMAGED or (last and error.reason == "slow")
-
-    def _first_rows(self, source: Source, plan: dict[Table, int], want: Want) -> StoreError | None:
+    def _first_rows(self, source: Source, plan: Mapping[Table, int]) -> StoreError | None:
         damage: StoreError | None = None
         for table, rows in plan.items():
-            admitted = source.admitted if table == "observations" else source.summaries
-            if rows <= 0 or not admitted or not source.reader.has(table):
+            if rows <= 0 or not source.admits(table) or not source.reader.has(table):
                 continue
-            flow = Flow(source.reader, table, want.of(source, table), rows)
+            flow = Flow(source.reader, table, self.want.of(source, table), rows)
             source.flows[table] = flow
             error = flow.begin()
             self.lost[source.ref.path] += flow.unusable
@@ -223,37 +244,25 @@ class Sources:
             self._lose(one, error)
             return False
 
-    def reports(self, located: Located) -> tuple[StoreReport, ...]:
+    def reports(self) -> tuple[StoreReport, ...]:
         """Those that were opened or tried; of any other nothing is known."""
         versions = {one.ref.path: one.reader.schema.version for one in self.opened}
         found: list[StoreReport] = []
-        for ref in located.stores:
-            error = self.failures.get(ref.path)
-            if error is None and ref.path not in versions:
-                continue
-            found.append(
-                StoreReport(
-                    ref.path,
-                    error is None,
-                    error.message if error is not None else None,
-                    versions.get(ref.path),
-                    ref.rule,
-                    error.reason if error is not None else None,
+        for ref in self.resolved.located.stores:
+            error, version = self.failures.get(ref.path), versions.get(ref.path)
+            if error is not None:
+                report = StoreReport(
+                    ref.path, False, error.message, version, ref.rule, error.reason
                 )
-            )
-        return (*found, *located.refused)
+                found.append(report)
+            elif ref.path in versions:
+                found.append(StoreReport(ref.path, True, None, version, ref.rule))
+        return (*found, *self.resolved.located.refused)
 
-    def warnings(self) -> tuple[AnswerWarning, ...]:
-        return (
-            *(
-                AnswerWarning(f"store_{error.reason}", error.message, path=path)
-                for path, error in self.failures.items()
-            ),
-            *(lost_rows(path, rows) for path, rows in self.lost.items() if rows),
-        )
-
-    def versions(self) -> tuple[StoreVersion, ...]:
-        return tuple(one.reader.version for one in self.opened)
+    def warnings(self) -> Iterator[AnswerWarning]:
+        for path, error in self.failures.items():
+            yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
+        yield from (lost_rows(path, rows) for path, rows in self.lost.items() if rows)
 
     @property
     def complete(self) -> bool:
@@ -269,6 +278,11 @@ class Sources:
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error
         self.pool.failed(source.ref, error)
+
+
+def _leaves_rows(error: StoreError, *, last: bool) -> bool:
+    """Whether the rows found before the error are for the answer."""
+    return error.reason in DAMAGED or (last and error.reason == "slow")
 
 
 def lost_rows(path: str, rows: int) -> AnswerWarning:
@@ -293,32 +307,3 @@ def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
         )
         for (path, column), count in found.items()
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """The filters of a question, made fit for each store."""
-
-    types: tuple[str, ...] | None
-    concepts: tuple[str, ...] | None
-    platform: str | None
-    since: Mapping[str, int] | None
-    until: Mapping[str, int] | None
-    not_of: str | None
-
-    def of(self, source: Source, table: Table = "observations") -> Wanted:
-        above = upto = None
-        if self.since is not None and table == "observations":
-            above = self.since.get(source.ref.path, 0)
-            upto = self.until.get(source.ref.path) if self.until is not None else None
-        admitted = source.admitted if table == "observations" else source.summaries
-        return Wanted(
-            projects=tuple(admitted.projects),
-            merged=tuple(admitted.merged),
-            types=self.types,
-            concepts=self.concepts,
-            platform=self.platform,
-            above=above,
-            upto=upto,
-            not_of=self.not_of,
-        )
