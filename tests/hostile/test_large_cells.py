@@ -191,3 +191,31 @@ def test_nobody_waits_for_a_huge_cell(
     assert len(said(shape)) == 5
     assert memory(daemon, "VmHWM") - idle < FEW
     assert daemon.stop() == 0
+
+
+def test_many_rows_just_under_the_bounds_are_read_as_far_as_memory_goes(
+    daemon: Daemon, repository: Path, store: str
+) -> None:
+    text, files = "x" * MAX_TEXT, json.dumps(["x" * (MAX_LIST // 2)])
+    row = {"subtitle": text, "narrative": text, "text": text, "facts": files, "files_read": files}
+    add_observations(store, [{"title": f"{n} {text[9:]}", **row} for n in range(60)])
+    idle = memory(daemon, "VmRSS")
+    shape = ask(daemon, repository)
+    newest = [int(title.partition(" ")[0]) for title in titles(shape).values()]
+    assert newest == list(range(59, 59 - len(newest), -1))
+    assert len(newest) > 1
+    assert [one["code"] for one in shape["warnings"]] == ["rows_too_large"]
+    assert memory(daemon, "VmHWM") - idle < 160 * 1024
+
+
+def test_news_of_large_rows_comes_by_and_by(daemon: Daemon, repository: Path, store: str) -> None:
+    def told(event: str) -> str:
+        call = {"hook_event_name": event, "session_id": "s", "cwd": str(repository), "prompt": "p"}
+        return daemon.post("/v1/hooks/claude-code", call).text
+
+    told("SessionStart")
+    text = "x" * MAX_TEXT
+    row = {"subtitle": text, "narrative": text, "text": text, "memory_session_id": "another"}
+    add_observations(store, [{"title": f"row-{n}-", **row} for n in range(20)])
+    answers = [told("UserPromptSubmit") for _ in range(20)]
+    assert ["".join(answers).count(f"row-{n}-") for n in range(20)] == [1] * 20

@@ -19,7 +19,7 @@ from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import Source, Sources, Want, large_cells
+from claudemem_daemon.selection.sources import USUAL_ROW, Source, Sources, Want, large_cells
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.interface import StoreChanged
@@ -49,7 +49,6 @@ def select(
     read = _read_whole(resolved, pool, deadline)
     sources, rows, sessions = read.sources, read.observations, read.summaries
     observations = sources.decoded(rows.rows, lambda chosen: _observation(chosen, known))
-    cut = rows.cut or sources.unfinished
     return Selection(
         observations=observations,
         summaries=sources.decoded(
@@ -67,7 +66,7 @@ def select(
             *_without_columns(sources),
             *read.ours.warnings(),
             *large_cells((*rows.rows, *sessions.rows)),
-            *((out_of_time(len(rows.rows), resolved.settings),) if cut else ()),
+            *_cut_off(sources, rows, resolved.settings),
         ),
         versions=tuple(one.reader.version for one in sources.opened),
         dependencies=read.ours.dependencies(),
@@ -172,8 +171,11 @@ def _merged(
     def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         return sources.read(source, table, chosen)
 
+    def late() -> bool:
+        return until.passed or sources.bytes_left < 0
+
     lists = [(one, sources.candidates(one, table)) for one in sources.opened]
-    return merge(lists, limit, read, partial(sources.keeps, ours=ours), lambda: until.passed)
+    return merge(lists, limit, read, partial(sources.keeps, ours=ours), late)
 
 
 def _own_rows_exist(sources: Sources, ours: Ownership) -> bool:
@@ -216,6 +218,17 @@ def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
         for column, (key, listed) in filters.items()
         if listed is not None and column not in one.reader.schema.observations
     )
+
+
+def _cut_off(sources: Sources, rows: Merged[Source], settings: Settings) -> list[AnswerWarning]:
+    if sources.bytes_left < 0:
+        message = (
+            f"cut off after the newest {len(rows.rows):,} rows: the next ones are too large, of"
+            f" more than {USUAL_ROW // 1024} KiB each"
+        )
+        return [AnswerWarning("rows_too_large", message)]
+    cut = rows.cut or sources.unfinished
+    return [out_of_time(len(rows.rows), settings)] if cut else []
 
 
 def _observation(one: Chosen[Source], decoded: Derived[Row, Observation]) -> Observation:

@@ -40,6 +40,10 @@ FEW_STORES: Final = 4
 KEPT_BACK: Final = 0.15
 """Seconds of the deadline, a quarter of it at most, in which the rows that were found in time can
 still be read and the answer be written."""
+USUAL_ROW: Final = 64 * 1024
+"""Bytes of a row that count for nothing; honest rows have a few thousand."""
+MAX_EXCESS: Final = 16 * 1024 * 1024
+"""Bytes of one answer besides; a row that would pass it, and all after it, are left out."""
 WRITING: Final = (60e-6, 3 / 5)
 WRITING_IN_FULL: Final = (150e-6, 2 / 3)
 """Seconds, about, that it takes to write a row into the answer, as a line and with its narrative;
@@ -109,6 +113,8 @@ class Sources:
     """Store -> rows that were found and could not be read, decoded or judged."""
     unfinished: bool = False
     """Whether there was no time for all rows that were asked for; no store's fault."""
+    bytes_left: int = MAX_EXCESS
+    """Of large rows; below zero no more is read."""
     stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Sources:
@@ -204,13 +210,30 @@ class Sources:
         """The rows themselves; without those that could not be read any more."""
         found: dict[int, Row] = {}
         try:
-            for row in source.reader.rows(table, chosen):
-                found[row.id] = row
+            if self.bytes_left >= 0 and not self._read_within(source, table, chosen, found):
+                # Rows come in the order of the table, and the newest have to be among them.
+                found.clear()
+                for one in chosen:
+                    if not self._read_within(source, table, [one], found):
+                        self.bytes_left = -1
+                        break
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             self.stopped(source, as_store_error(error, source.ref.path))
-        else:
-            self.lost[source.ref.path] += len({one.id for one in chosen}) - len(found)
         return found
+
+    def _read_within(
+        self, source: Source, table: Table, chosen: list[Candidate], found: dict[int, Row]
+    ) -> bool:
+        """Read into `found`; False where the rows are too large together."""
+        left, before = self.bytes_left, len(found)
+        for row in source.reader.rows(table, chosen):
+            left -= _excess(row)
+            if left < 0:
+                return False
+            found[row.id] = row
+        self.bytes_left = left
+        self.lost[source.ref.path] += len({one.id for one in chosen}) - (len(found) - before)
+        return True
 
     def decoded(
         self, rows: Iterable[Chosen[Source]], decode: Callable[[Chosen[Source]], T]
@@ -288,6 +311,12 @@ def _leaves_rows(error: StoreError, *, last: bool) -> bool:
 def lost_rows(path: str, rows: int) -> AnswerWarning:
     which = "1 row has an id or a value" if rows == 1 else f"{rows:,} rows have ids or values"
     return AnswerWarning("store_rows", f"{path}: {which} that cannot be read: left out", path=path)
+
+
+def _excess(row: Row) -> int:
+    """Bytes, about, by which a row is larger than honest ones."""
+    texts = (len(cell) for cell in row.cells if isinstance(cell, str | bytes))
+    return max(0, sum(texts) - USUAL_ROW)
 
 
 def _match_both(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:

@@ -145,7 +145,7 @@ class _Asked:
             now = marks_of(answer.selection)
         limit = answer.resolved.settings.limit
         marks = {**kept, **now}
-        more = 0 < limit <= len(answer.selection.observations)
+        more = 0 < limit <= len(answer.selection.observations) or _too_large(answer.selection)
         if more:
             answer, marks = self._first_of_many(kept, marks, limit)
         # Of a store without a mark the same rows would come again.
@@ -182,7 +182,8 @@ class _Asked:
             }
             answer = self._since(told, {path: mark.highest for path, mark in marks.items()})
             rows = len(answer.selection.observations)
-            if _late(answer.selection) or 0 < rows < limit or max(spans.values(), default=0) <= 1:
+            whole = 0 < rows < limit and not _too_large(answer.selection)
+            if _late(answer.selection) or whole or max(spans.values(), default=0) <= 1:
                 return answer, marks
             if rows == 0:
                 # All that is new comes later.
@@ -222,6 +223,11 @@ def _highest(marks: Marks, path: str) -> int:
 def _late(selection: Selection) -> bool:
     """Whether rows are missing because time was over."""
     return any(one.code == "deadline" for one in selection.warnings)
+
+
+def _too_large(selection: Selection) -> bool:
+    """Whether rows are missing because those before them are so large."""
+    return any(one.code == "rows_too_large" for one in selection.warnings)
 
 
 def _first(
