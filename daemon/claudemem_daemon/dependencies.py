@@ -9,21 +9,21 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from claudemem_daemon.notices import Group
 
+T = TypeVar("T")
 State = tuple[int, int, int, int, int, int]
 """device, inode, mode, size, mtime in ns, ctime in ns."""
 
 RACY_NS = 50_000_000
 """A file changed this shortly before its stat could change again within the same clock tick of the
 file system and look the same; such a state proves nothing later on."""
-
 
 MAX_LINKS: Final = 40
 """Symbolic links on one path, as for Linux; more is a circle."""
@@ -45,13 +45,13 @@ class FileState:
     racy: bool = False
 
     def holds(self) -> bool:
-        return not self.racy and _state(_look(self.path)) == self.state
+        return not self.racy and _state(_stat(self.path)) == self.state
 
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """What is at a path, or why nothing is; whatever becomes of its content. For a folder that has
-    to be there, and for what could not be reached."""
+    """Device, inode, kind and owner of what is at a path, whatever becomes of its content; else the
+    error, and whether a link leads there."""
 
     path: str
     what: tuple[int, ...]
@@ -86,22 +86,11 @@ INCOMPLETE: Final = Incomplete()
 
 def all_hold(dependencies: Iterable[Dependency]) -> bool:
     """Whether every one still holds; stops at the first that does not."""
-    return all(one.holds() for one in dependencies)
+    return all(dependency.holds() for dependency in dependencies)
 
 
-_Stat = tuple[os.stat_result | OSError | ValueError, bool]
-"""What a stat gave, and whether that is racy."""
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What one request saw, by path."""
-
-    stats: dict[str, _Stat]
-    links: dict[str, str | None]
-
-
-_of_request: ContextVar[_Seen | None] = ContextVar("what this request saw", default=None)
+_of_request: ContextVar[dict[Any, Any] | None] = ContextVar("paths of this request", default=None)
+"""A `_Stat` by path, and what was read, by kind and path."""
 
 
 @contextmanager
@@ -114,7 +103,7 @@ def each_path_once() -> Iterator[None]:
     if _of_request.get() is not None:
         yield
         return
-    token = _of_request.set(_Seen({}, {}))
+    token = _of_request.set({})
     try:
         yield
     finally:
@@ -123,21 +112,69 @@ def each_path_once() -> Iterator[None]:
 
 def look_again() -> None:
     """For the rest of this request go by what is there now."""
-    seen = _of_request.get()
-    if seen is not None:
-        seen.stats.clear()
-        seen.links.clear()
+    (_of_request.get() or {}).clear()
+
+
+def once(kind: str, path: str, read: Callable[[str], T]) -> T:
+    """What `read` gives for `path`, read once in a request for all who name the same `kind`."""
+    known = _of_request.get()
+    if known is None:
+        return read(path)
+    if (kind, path) not in known:
+        known[kind, path] = read(path)
+    value: T = known[kind, path]
+    return value
+
+
+_Stat = tuple[os.stat_result | OSError | ValueError, bool, bool]
+"""What is at a path, behind a link what it leads to; whether it is racy; whether it is a link."""
+
+
+def _stat(path: str) -> _Stat:
+    known = _of_request.get()
+    if known is None:
+        return _stat_now(path)
+    seen: _Stat | None = known.get(path)
+    if seen is None:
+        seen = known[path] = _stat_now(path)
+    return seen
+
+
+def _stat_now(path: str) -> _Stat:
+    is_link = False
+    try:
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            is_link = True
+            found = os.stat(path)
+    except (OSError, ValueError) as error:
+        return error.with_traceback(None), False, is_link
+    return found, abs(time.time_ns() - found.st_ctime_ns) < RACY_NS, is_link
+
+
+def _state(seen: _Stat) -> State | None:
+    found = seen[0]
+    if not isinstance(found, os.stat_result):
+        return None
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_mode,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
 
 
 def file_state(path: str) -> FileState:
     """No error for what is missing, unreadable, or not a possible path at all."""
-    seen = _look(path)
+    seen = _stat(path)
     return FileState(path, _state(seen), seen[1])
 
 
 def file_state_now(path: str) -> FileState:
     """The same, whatever this request saw before."""
-    seen = _stat(path)
+    seen = _stat_now(path)
     return FileState(path, _state(seen), seen[1])
 
 
@@ -145,24 +182,48 @@ def file_identity(path: str) -> FileIdentity:
     return FileIdentity(path, _identity(path))
 
 
+def _identity(path: str) -> tuple[int, ...]:
+    found, _, is_link = _stat(path)
+    if isinstance(found, OSError):
+        return found.errno or 0, int(is_link)
+    if isinstance(found, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), found.st_uid
+
+
 def folder_identity(path: str) -> tuple[int, int] | None:
-    """Device and inode; None where nothing is."""
-    seen = _look(path)[0]
-    return (seen.st_dev, seen.st_ino) if isinstance(seen, os.stat_result) else None
+    """Device and inode, which tell one folder from another whatever its path; None where nothing
+    is."""
+    found = _stat(path)[0]
+    return (found.st_dev, found.st_ino) if isinstance(found, os.stat_result) else None
+
+
+def is_folder(path: str) -> bool:
+    found = _stat(path)[0]
+    return isinstance(found, os.stat_result) and stat.S_ISDIR(found.st_mode)
+
+
+def is_file(path: str) -> bool:
+    found = _stat(path)[0]
+    return isinstance(found, os.stat_result) and stat.S_ISREG(found.st_mode)
+
+
+def something_at(path: str) -> bool:
+    """Whether there is anything, if only a link that leads nowhere."""
+    found, _, is_link = _stat(path)
+    return is_link or isinstance(found, os.stat_result)
 
 
 def link_target(path: str) -> str | None:
     """What the symbolic link at `path` says; None where there is none."""
-    seen = _of_request.get()
-    if seen is not None and path in seen.links:
-        return seen.links[path]
+    return once("link", path, _readlink) if _stat(path)[2] else None
+
+
+def _readlink(path: str) -> str | None:
     try:
-        target = os.readlink(path)
+        return os.readlink(path)
     except (OSError, ValueError):
-        target = None
-    if seen is not None:
-        seen.links[path] = target
-    return target
+        return None
 
 
 def real_path(path: str) -> str:
@@ -184,45 +245,3 @@ def real_path(path: str) -> str:
                 real = "" if target.startswith("/") else real
                 rest += target.split("/")[::-1]
     return real or "/"
-
-
-def _look(path: str) -> _Stat:
-    seen = _of_request.get()
-    if seen is None:
-        return _stat(path)
-    known = seen.stats.get(path)
-    if known is None:
-        known = seen.stats[path] = _stat(path)
-    return known
-
-
-def _stat(path: str) -> _Stat:
-    try:
-        seen = os.stat(path)
-    except (OSError, ValueError) as error:
-        return error.with_traceback(None), False
-    return seen, abs(time.time_ns() - seen.st_ctime_ns) < RACY_NS
-
-
-def _state(look: _Stat) -> State | None:
-    seen = look[0]
-    if not isinstance(seen, os.stat_result):
-        return None
-    return (
-        seen.st_dev,
-        seen.st_ino,
-        seen.st_mode,
-        seen.st_size,
-        seen.st_mtime_ns,
-        seen.st_ctime_ns,
-    )
-
-
-def _identity(path: str) -> tuple[int, ...]:
-    """Device, inode, kind and owner of what is there; else the error, and whether a link leads there."""
-    seen, _ = _look(path)
-    if isinstance(seen, OSError):
-        return seen.errno or 0, int(link_target(path) is not None)
-    if isinstance(seen, ValueError):
-        return ()
-    return seen.st_dev, seen.st_ino, stat.S_IFMT(seen.st_mode), seen.st_uid

@@ -34,19 +34,19 @@ MUTATIONS: Final = (
     Mutation(
         "a .git file is a link",
         "layout.py",
-        "    target = gitfiles.read_gitlink(marker)\n    if target is None:\n        return _unreadable",
-        "    target = None\n    if target is None:\n        return _unreadable",
+        "    target = gitfiles.read_gitlink(marker)",
+        "    target = None",
     ),
     Mutation(
         "commondir leads to the common dir",
-        "layout.py",
+        "records.py",
         'os.path.join(git_dir, "commondir")',
         'os.path.join(git_dir, "commondi")',
     ),
     Mutation("the walk goes up", "layout.py", "folder = above", "break"),
     Mutation(
         "a bare repository has no main checkout",
-        "layout.py",
+        "records.py",
         'leads_to(os.path.dirname(common), common) else "bare"), None',
         'leads_to(os.path.dirname(common), common) else "bare"), common',
     ),
@@ -131,14 +131,14 @@ MUTATIONS: Final = (
     Mutation(
         "a listed folder that another repository has is none of ours",
         "worktrees.py",
-        'if state == "ok" and _is_anothers(path, common_dir):',
+        "if _is_anothers(path, common_dir):",
         "if False:",
     ),
     Mutation(
         "a symbolic link leads to the real checkout",
-        "resolver.py",
-        "real = os.path.realpath(cwd)",
-        "real = cwd",
+        "layout.py",
+        "    real = real_path(cwd)",
+        "    real = cwd",
     ),
 )
 

@@ -14,8 +14,8 @@ from claudemem_daemon.cli.options import cwd_option, json_option, make_question,
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.row_counts import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
-from claudemem_daemon.repository.layout import around
 from claudemem_daemon.repository.model import Repository, Worktree
+from claudemem_daemon.repository.records import around
 from claudemem_daemon.repository.worktrees import details
 from claudemem_daemon.shapes import as_json, warning_shapes
 

@@ -8,6 +8,15 @@ import stat
 from contextlib import suppress
 from typing import Final
 
+from claudemem_daemon.dependencies import (
+    file_state,
+    folder_identity,
+    is_file,
+    is_folder,
+    once,
+    something_at,
+)
+
 MAX_BYTES: Final = 64 << 10
 MAX_CONFIG_BYTES: Final = 256 << 20
 """Tools write thousands of branches into one config; what is longer than this is no config."""
@@ -26,33 +35,31 @@ def _open(path: str, max_bytes: int) -> int | None:
     return None
 
 
-def read_small(path: str) -> bytes | None:
+def _read(path: str) -> bytes | None:
     handle = _open(path, MAX_BYTES)
-    if handle is None:
-        return None
-    try:
-        return os.read(handle, MAX_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
+    if handle is not None:
+        with open(handle, "rb") as file, suppress(OSError):
+            return file.read(MAX_BYTES)
+    return None
 
 
 def read_line(path: str) -> str | None:
     """A one-line file as a path or name, without its line end; a name may hold line breaks, so
     only the last ones go. None when there is nothing in it."""
-    data = read_small(path)
+    data = once("content", path, _read)
     if data is None or b"\0" in data:
         return None
     return os.fsdecode(data.rstrip(b"\r\n")) or None
 
 
 def read_gitlink(path: str) -> str | None:
-    """The target of a `.git` file, absolute; None when it is no such file."""
+    """The target of a `.git` file, absolute or of another system; None when it is no such file."""
     line = read_line(path)
     if line is None or not line.startswith("gitdir:"):
         return None
     target = line.removeprefix("gitdir:").removeprefix(" ")
+    if is_windows(target):
+        return target
     return resolve(target, os.path.dirname(path)) if target else None
 
 
@@ -63,14 +70,9 @@ def resolve(path: str, base: str) -> str:
 
 def is_git_dir(path: str) -> bool:
     """What git accepts as a git directory: HEAD, and objects and refs of its own or of another."""
-    try:
-        os.lstat(os.path.join(path, "HEAD"))
-    except (OSError, ValueError):
-        return False
-    if os.path.isfile(os.path.join(path, "commondir")):
-        return True
-    return os.path.isdir(os.path.join(path, "objects")) and os.path.isdir(
-        os.path.join(path, "refs")
+    return something_at(os.path.join(path, "HEAD")) and (
+        is_file(os.path.join(path, "commondir"))
+        or (is_folder(os.path.join(path, "objects")) and is_folder(os.path.join(path, "refs")))
     )
 
 
@@ -79,33 +81,38 @@ def is_windows(path: str) -> bool:
     return re.match(r"[A-Za-z]:[\\/]|\\\\", path) is not None
 
 
-def from_windows(path: str) -> str | None:
-    """Where WSL mounts a Windows path, if it is there."""
+def on_this_system(path: str) -> str | None:
+    """The path itself, or where WSL mounts a Windows path, if it is there."""
+    if not is_windows(path):
+        return path
     if path.startswith("\\"):
         return None
     drive, rest = path[0].lower(), path[3:].replace("\\", "/")
     mounted = f"/mnt/{drive}/{rest}"
-    return mounted if os.path.exists(mounted) else None
+    return mounted if file_state(mounted).state is not None else None
 
 
-def same_folder(one: str, other: str) -> bool:
+def same_folder(path: str, other: str) -> bool:
     """Whether both paths lead to one folder, whatever links, mounts or letter case they go by."""
-    try:
-        return one == other or os.path.samefile(one, other)
-    except (OSError, ValueError):
-        return False
+    if path == other:
+        return True
+    identity = folder_identity(path)
+    return identity is not None and identity == folder_identity(other)
 
 
 _SECTION: Final = re.compile(rb'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
 _SETTING: Final = re.compile(rb"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
 
 
+_ESCAPES: Final = {rb"\n": b"\n", rb"\t": b"\t", rb"\b": b"\b"}
+
+
 def read_config(git_dir: str) -> dict[str, str]:
     """The few settings that say where the checkout is: `core.bare`, `core.worktree`,
     `extensions.worktreeconfig`. Includes are not followed; git honours none of these there."""
-    settings = _config(os.path.join(git_dir, "config"))
+    settings = once("config", os.path.join(git_dir, "config"), _config)
     if truth(settings.get("extensions.worktreeconfig")):
-        settings |= _config(os.path.join(git_dir, "config.worktree"))
+        return settings | once("config", os.path.join(git_dir, "config.worktree"), _config)
     return settings
 
 
@@ -137,24 +144,14 @@ def _config(path: str) -> dict[str, str]:
 
 def _value(raw: bytes) -> bytes:
     """Quotes, escapes and comments of one value."""
-    out = bytearray()
-    quoted = False
-    end = 0
-    position = 0
-    while position < len(raw):
-        sign = raw[position : position + 1]
+    out, end, quoted = bytearray(), 0, False
+    for sign in re.findall(rb"\\.|.", raw, re.DOTALL):
         if sign == b'"':
             quoted = not quoted
-        elif sign == b"\\":
-            position += 1
-            after = raw[position : position + 1]
-            out += {b"n": b"\n", b"t": b"\t", b"b": b"\b"}.get(after, after)
-            end = len(out)
         elif sign in (b"#", b";") and not quoted:
             break
         else:
-            out += sign
+            out += _ESCAPES.get(sign, sign.removeprefix(b"\\"))
             if quoted or not sign.isspace():
                 end = len(out)
-        position += 1
     return bytes(out[:end])

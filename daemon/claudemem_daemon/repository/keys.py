@@ -35,7 +35,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
             return ProjectKeys((), (), name, (), told, dependencies=exclusion.dependencies)
     left_out = tuple(
         worktree
-        for worktree in repository.worktrees
+        for worktree in (repository.worktrees if settings.excluded_projects else ())
         if worktree is not repository.current and exclusion.pattern_for(worktree.path) is not None
     )
     keys = list(_own(repository, settings, left_out))

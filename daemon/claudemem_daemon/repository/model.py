@@ -21,19 +21,19 @@ class Worktree:
     path: str
     name: str
     """The folder's name, by which claude-mem keys its rows."""
-    admin_id: str | None
+    admin_id: str | None = None
     """Folder below `<common dir>/worktrees`; None for the main checkout."""
-    branch: str | None
+    branch: str | None = None
     """Short branch name; None when detached or unborn HEAD cannot be read."""
-    head: str | None
+    head: str | None = None
     """Object id, where HEAD or a loose/packed ref tells it."""
-    detached: bool
-    locked: str | None
+    detached: bool = False
+    locked: str | None = None
     """The reason, possibly empty; None = not locked."""
-    state: WorktreeState
+    state: WorktreeState = "ok"
     """missing: nothing at that path (git calls it prunable); unreachable: a path of another
     system or one we may not read; replaced: another repository's checkout is there now."""
-    main: bool
+    main: bool = False
     other_names: tuple[str, ...] = ()
     """Names its rows may carry besides `name`: the admin folder's (the first name of a moved
     worktree), a former folder's, the symbolic link's through which `cwd` came."""
@@ -49,24 +49,24 @@ class Repository:
     cwd: str
     name: str
     """P of the contract: names the rows of the main checkout."""
-    top: str | None
-    """Root of the checkout that holds `cwd`; None in a bare repository or outside any."""
-    common_dir: str | None
-    main: Worktree | None
-    """None for a bare repository, and where the main checkout cannot be told."""
-    worktrees: tuple[Worktree, ...]
-    """Linked worktrees, in the order of `git worktree list`."""
-    current: Worktree | None
-    """The one of `main` and `worktrees` that holds `cwd`."""
-    fallback_names: tuple[str, ...]
-    """Other names this repository's rows may carry: the name of a separate git dir, the last part
-    of a symbolic link through which `cwd` came."""
-    superproject: Repository | None
-    """For a submodule: the repository around it, whose memory comes after its own."""
     resolved_by: str
     """One line: how it was found, for `explain` and `worktrees`."""
-    warnings: tuple[AnswerWarning, ...]
-    dependencies: tuple[Dependency, ...]
+    top: str | None = None
+    """Root of the checkout that holds `cwd`; None in a bare repository or outside any."""
+    common_dir: str | None = None
+    main: Worktree | None = None
+    """None for a bare repository, and where the main checkout cannot be told."""
+    worktrees: tuple[Worktree, ...] = ()
+    """Linked worktrees, in the order of `git worktree list`."""
+    current: Worktree | None = None
+    """The one of `main` and `worktrees` that holds `cwd`."""
+    fallback_names: tuple[str, ...] = ()
+    """Other names this repository's rows may carry: the name of a separate git dir, the last part
+    of a symbolic link through which `cwd` came."""
+    superproject: Repository | None = None
+    """For a submodule: the repository around it, whose memory comes after its own."""
+    warnings: tuple[AnswerWarning, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
     excluded_by: tuple[str, ...] = ()
     """Other folders whose exclusion is this one's too."""
 

@@ -14,6 +14,7 @@ from fnmatch import translate
 from typing import Final
 
 from claudemem_daemon.dependencies import (
+    MAX_LINKS,
     FileDependency,
     file_identity,
     file_state,
@@ -22,10 +23,6 @@ from claudemem_daemon.dependencies import (
 )
 from claudemem_daemon.settings.exclusion import nfc
 
-Identity = tuple[int, int]
-"""device, inode"""
-
-MAX_LINKS: Final = 40
 MAX_LISTED: Final = 64
 """Folders that are listed for the links in them that a pattern matches."""
 
@@ -38,23 +35,28 @@ class FolderNames:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.dependencies: list[FileDependency] = []
-        self._spelled: dict[Identity, list[str]] = {}
-        self._identities: dict[str, Identity | None] = {}
+        self._spelled: dict[tuple[int, int], list[str]] = {}
         self._listed = 0
+        self._relative = False
         for pattern in dict.fromkeys(patterns):
             if pattern.startswith("/"):
                 for folder in self._folders(pattern):
-                    identity = identity_of(folder)
+                    identity = folder_identity(folder)
                     if identity is not None:
                         self._spelled.setdefault(identity, []).append(folder)
+            else:
+                self._relative = True
 
     def of(self, path: str) -> tuple[str, ...]:
         """The path itself first; all in NFC."""
+        if not self._spelled and not self._relative:
+            return (nfc(path),)  # No pattern can match by another name.
         found = [path, *_link_steps(path)]
         folder, rest = found[-1], ""
         while self._spelled:
-            identity = self._identity(folder)
-            found += [spelled.rstrip("/") + rest for spelled in self._spelled.get(identity, ())]
+            identity = folder_identity(folder)
+            spellings = self._spelled.get(identity, ()) if identity is not None else ()
+            found += [spelled.rstrip("/") + rest for spelled in spellings]
             if folder == "/":
                 break
             folder, leaf = os.path.split(folder)
@@ -91,17 +93,6 @@ class FolderNames:
             if rest:
                 yield from self._matched(entry.path, rest)
 
-    def _identity(self, folder: str) -> Identity:
-        known = self._identities.get(folder)
-        if known is None:
-            known = self._identities[folder] = identity_of(folder) or (-1, -1)
-        return known
-
-
-def identity_of(folder: str) -> Identity | None:
-    """What tells one folder from another, whatever its path; None where there is none."""
-    return folder_identity(folder)
-
 
 def _link_steps(path: str) -> Iterator[str]:
     """The path with its first link followed, then the next, until there is none."""
@@ -119,7 +110,7 @@ def _first_link_followed(path: str) -> str | None:
     for number, part in enumerate(parts):
         folder = f"{folder}/{part}"
         target = link_target(folder)
-        if target is None:
-            continue
-        return os.path.normpath(os.path.join(os.path.dirname(folder), target, *parts[number + 1 :]))
+        if target is not None:
+            rest = parts[number + 1 :]
+            return os.path.normpath(os.path.join(os.path.dirname(folder), target, *rest))
     return None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from claudemem_daemon.repository.layout import checkout_at, named_after
-from claudemem_daemon.repository.names import Identity, identity_of
+from claudemem_daemon.dependencies import MAX_LINKS, folder_identity, something_at
+from claudemem_daemon.repository.layout import checkout_at
+from claudemem_daemon.repository.records import named_after
 
 MAX_BYTES: Final = 4096
 """No file system takes a longer path, so there is nothing at one."""
-MAX_LINKS: Final = 40
 MAX_REMEMBERED: Final = 20_000
 
 
@@ -22,8 +22,8 @@ class Checkout:
     all worktrees of one repository, have the same `repository`."""
 
     folder: str
-    repository: Identity
-    """Of the common git directory."""
+    repository: tuple[int, int]
+    """Device and inode of the common git directory."""
     names: frozenset[str]
     """The folder's, under each name it was reached by, and the repository's."""
 
@@ -85,31 +85,29 @@ class PathOwnership:
         path = os.path.join(above.path, name)
         try:
             mode = os.lstat(path).st_mode
+            target = os.readlink(path) if stat.S_ISLNK(mode) else None
         except OSError:
             return _Step(path, False, above.checkouts)
-        if stat.S_ISLNK(mode):
-            return self._behind(above, path, links)
+        if target is not None:
+            return self._behind(above, path, target, links)
         if not stat.S_ISDIR(mode):
             return _Step(path, False, above.checkouts)
         own = _checkout(path)
         return _Step(path, True, (own, *above.checkouts) if own is not None else above.checkouts)
 
-    def _behind(self, above: _Step, path: str, links: int) -> _Step:
+    def _behind(self, above: _Step, path: str, target: str, links: int) -> _Step:
         """What a symbolic link leads to; a checkout's own folder has its name as well then."""
-        try:
-            target = os.path.join(above.path, os.readlink(path)) if links else ""
-        except OSError:
-            target = ""
-        if not target:
+        if not links:
             return _Step(path, False, above.checkouts)
+        target = os.path.join(above.path, target)
         step = self._resolved(target, links - 1)
         if not step.there:
             return _Step(os.path.normpath(target), False, step.checkouts)
         if not step.checkouts or step.checkouts[0].folder != step.path:
             return step
         own, *others = step.checkouts
-        named = Checkout(own.folder, own.repository, own.names | {os.path.basename(path)})
-        return _Step(step.path, step.there, (named, *others))
+        named = replace(own, names=own.names | {os.path.basename(path)})
+        return replace(step, checkouts=(named, *others))
 
 
 _ROOT: Final = _Step("/", True, ())
@@ -125,13 +123,12 @@ def _possible(path: str) -> bool:
 def _checkout(folder: str) -> Checkout | None:
     """The checkout whose root is `folder`; a link that leads nowhere makes none, and one that leads
     to another's git directory makes the folder a repository of its own."""
-    marker = os.path.join(folder, ".git")
-    if not os.path.exists(marker):
+    if not something_at(os.path.join(folder, ".git")):
         return None
     found = checkout_at(folder)
     if found is None or (found.common_dir is None and (found.text or found.top is None)):
         return None
-    identity = identity_of(found.common_dir or folder)
+    identity = folder_identity(found.common_dir or folder)
     if identity is None:
         return None
     name = os.path.basename(found.main or folder)

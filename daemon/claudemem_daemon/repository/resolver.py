@@ -13,15 +13,19 @@ from claudemem_daemon.dependencies import (
     WatchedFiles,
     each_path_once,
     file_identity,
+    is_folder,
+    look_again,
     real_path,
+    something_at,
 )
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.notices import Group, Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.gitfiles import same_folder
-from claudemem_daemon.repository.layout import Found
+from claudemem_daemon.repository.layout import Found, Search
 from claudemem_daemon.repository.model import Repository, Worktree
+from claudemem_daemon.repository.records import around, named_after
 from claudemem_daemon.repository.separate import with_main
 from claudemem_daemon.repository.worktrees import Links, list_worktrees
 from claudemem_daemon.warning import AnswerWarning
@@ -29,6 +33,9 @@ from claudemem_daemon.warning import AnswerWarning
 MAX_REMEMBERED: Final = 512
 WORKTREE_WEIGHT: Final = 20
 """Bytes; the worktrees themselves belong to their list, which is shared."""
+
+MAX_DEPTH: Final = 8
+"""Submodules in submodules."""
 
 MANY_WORKTREES: Final = 64
 """From here on the kernel watches the links of a repository's worktrees: a stat for each would cost
@@ -75,7 +82,7 @@ class Repositories:
             )
 
     def _resolved(self, cwd: str) -> Repository:
-        repository = self._resolve(cwd, depth=0)
+        repository = self._resolve(cwd)
         with self._lock:
             _remember(self._seen, repository.common_dir or repository.cwd, repository)
         return repository
@@ -90,56 +97,44 @@ class Repositories:
         if self._notices is not None:
             self._notices.close()
 
-    def _resolve(self, cwd: str, depth: int) -> Repository:
-        real = real_path(cwd)
-        if not os.path.isdir(real):
-            return self._vanished(cwd, real, depth)
-        search = self._memo.made(("found", real), lambda: layout.find(real, self._home))
-        at_top = search.found is not None and cwd == search.found.top
-        # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
-        around = () if at_top else (file_identity(cwd),)
-        dependencies = (*around, *search.dependencies)
-        found = search.found
-        if found is None or found.common_dir is None:
-            return _without_git_dir(cwd, real, found, dependencies)
-        return self._found(cwd, real, found, found.common_dir, dependencies, depth)
+    def _resolve(self, cwd: str, depth: int = 0) -> Repository:
+        search = self._memo.made(("found", cwd), lambda: layout.find(cwd, self._home))
+        if search.found is None:
+            return self._vanished(cwd, search, depth)
+        if search.found.common_dir is None:
+            return _without_git_dir(cwd, search.real, search.found, search.dependencies)
+        return self._in_git(cwd, search, search.found, search.found.common_dir, depth)
 
-    def _found(
-        self,
-        cwd: str,
-        real: str,
-        found: Found,
-        common_dir: str,
-        dependencies: tuple[Dependency, ...],
-        depth: int,
+    def _in_git(
+        self, cwd: str, search: Search, found: Found, common_dir: str, depth: int
     ) -> Repository:
         listing = self._list(common_dir)
-        found, beside = with_main(found, [one.path for one in listing.worktrees])
+        found, beside = with_main(found, [worktree.path for worktree in listing.worktrees])
+        dependencies = (*search.dependencies, *beside, *listing.dependencies)
         if found.common_dir is None:
-            return _without_git_dir(cwd, real, found, (*dependencies, *listing.dependencies))
-        main_path = found.main
+            return _without_git_dir(cwd, search.real, found, dependencies)
+        main = _main(found.main) if found.main is not None else None
         worktrees, current = _with_current(listing.worktrees, found)
-        main = _main(main_path) if main_path is not None else None
         if current is None and main is not None and found.top == main.path:
             current = main
-        link = self._link_name(cwd, real, found.top or layout.around(common_dir, found.kind))
-        name = os.path.basename(main_path or "") or layout.named_after(common_dir, found.kind)
+        folder = around(common_dir, found.kind)
+        name = os.path.basename(found.main or "") or named_after(common_dir, found.kind)
         others: list[str] = []
         separate = found.kind == "separate" or (found.kind == "submodule" and found.admin_dir)
         # A git directory inside the checkout came with it, whatever its name says.
-        if separate and not common_dir.startswith(f"{main_path}/"):
+        if separate and not common_dir.startswith(f"{found.main}/"):
             others.append(os.path.basename(common_dir).removesuffix(".git"))
-        if link is not None:
-            if current is not None and not current.main:
-                renamed = replace(current, other_names=(*current.other_names, link))
-                worktrees = tuple(renamed if one is current else one for one in worktrees)
-                current = renamed
-            else:
-                others.append(link)
+        link = self._link_name(cwd, search.real, found.top or folder)
+        if link is not None and current is not None and not current.main:
+            renamed = replace(current, other_names=(*current.other_names, link))
+            worktrees = tuple(renamed if tree is current else tree for tree in worktrees)
+            current = renamed
+        elif link is not None:
+            others.append(link)
         superproject = None
-        if found.kind == "submodule" and found.top is not None and depth < 8:
-            superproject = self._superproject(main_path or found.top, common_dir, depth)
-        self._remember_checkouts(main_path, worktrees)
+        if found.kind == "submodule" and found.top is not None and depth < MAX_DEPTH:
+            superproject = self._superproject(found.main or found.top, common_dir, depth)
+        self._remember_checkouts(found.main, worktrees)
         return Repository(
             kind=found.kind,
             cwd=cwd,
@@ -149,25 +144,21 @@ class Repositories:
             main=main,
             worktrees=worktrees,
             current=current,
-            fallback_names=tuple(one for one in dict.fromkeys(others) if one and one != name),
+            fallback_names=tuple(
+                other for other in dict.fromkeys(others) if other not in ("", name)
+            ),
             superproject=superproject,
             resolved_by=found.how,
-            warnings=(*_warnings(found), *_other_owner(common_dir)),
-            excluded_by=(layout.around(common_dir, found.kind),),
-            dependencies=(
-                *dependencies,
-                *beside,
-                *listing.dependencies,
-                *(superproject.dependencies if superproject is not None else ()),
-            ),
+            warnings=found.warnings,
+            excluded_by=(folder,),
+            dependencies=(*dependencies, *(superproject.dependencies if superproject else ())),
         )
 
     def _superproject(self, top: str, common_dir: str, depth: int) -> Repository | None:
         """The repository around a submodule, if the submodule's git directory lies in its own."""
-        around = self._resolve(os.path.dirname(top), depth + 1)
-        if around.common_dir is None or not common_dir.startswith(around.common_dir + os.sep):
-            return None
-        return around
+        outer = self._resolve(os.path.dirname(top), depth + 1)
+        inside = outer.common_dir is not None and common_dir.startswith(outer.common_dir + "/")
+        return outer if inside else None
 
     def _link_name(self, cwd: str, real: str, top: str) -> str | None:
         """The last part of a symbolic link through which `cwd` reached `top`, if it has another
@@ -183,7 +174,9 @@ class Repositories:
         above, leaf = os.path.split(logical)
         if not leaf or leaf == os.path.basename(top):
             return None
-        return None if layout.find(real_path(above), self._home).found else leaf
+        brought = layout.find(real_path(above), self._home).found
+        inside = brought is not None and (brought.top or brought.common_dir)
+        return None if inside else leaf
 
     def _list(self, common_dir: str) -> _Listing:
         key = ("worktrees", common_dir)
@@ -201,7 +194,7 @@ class Repositories:
         return listing
 
     def _watched(self, common_dir: str, listing: _Listing) -> _Listing:
-        """The list again, read after the watches stand: nothing can change unseen from then on."""
+        """The list again, read after they are watched: nothing can change unseen from then on."""
         try:
             notices = self._notices = self._notices or Notices()
         except OSError:
@@ -209,6 +202,7 @@ class Repositories:
         group = notices.watch(listing.links)
         if group is None:
             return listing
+        look_again()
         worktrees, dependencies, links = list_worktrees(common_dir, {})
         if links.keys() != listing.links.keys():
             group.close()
@@ -217,42 +211,42 @@ class Repositories:
         return _Listing(worktrees, (folder, WatchedFiles(tuple(members), group)), links, group)
 
     def _remember_checkouts(self, main: str | None, worktrees: tuple[Worktree, ...]) -> None:
-        anchor = main or (worktrees[0].path if worktrees else None)
-        if anchor is None:
-            return
+        paths = [*([main] if main is not None else []), *(tree.path for tree in worktrees)]
         with self._lock:
-            for one in (anchor, *(tree.path for tree in worktrees)):
-                _remember(self._checkouts, one, anchor, most=MAX_REMEMBERED * 8)
+            for path in paths:
+                _remember(self._checkouts, path, paths[0], most=MAX_REMEMBERED * 8)
 
-    def _vanished(self, cwd: str, real: str, depth: int) -> Repository:
+    def _vanished(self, cwd: str, search: Search, depth: int) -> Repository:
         """A folder that is gone: the repository it was seen in as a checkout, or the one around
         what is left of its path, or nothing."""
+        real = search.real
         missing, there = real, os.path.dirname(real)
-        while not os.path.isdir(there):
+        while not is_folder(there):
             missing, there = there, os.path.dirname(there)
         with self._lock:
             folder = real
             while len(folder) > len(there) and folder not in self._checkouts:
                 folder = os.path.dirname(folder)
             anchor = self._checkouts.get(folder)
-        dependencies = (file_identity(cwd), file_identity(missing))
-        known = len(folder) > len(there) and anchor not in (None, folder)
+        dependencies = (*search.dependencies, file_identity(missing))
         seen = None
-        if known and anchor is not None and os.path.isdir(anchor):
+        if anchor not in (None, folder) and len(folder) > len(there) and is_folder(anchor):
             seen = self._resolve(anchor, depth)
         elif there != self._home:
             seen = self._resolve(_as_spelled(cwd, there), depth)
-        what = "this is no folder" if os.path.lexists(real) else "no such folder"
+        what = "this is no folder" if something_at(real) else "no such folder"
         if seen is None or (seen.common_dir is None and seen.top is None):
             warning = AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd)
-            around = seen.dependencies if seen is not None else ()
-            return _outside(cwd, real, (*dependencies, *around), (warning,), name="")
+            if seen is not None:
+                dependencies = (*dependencies, *seen.dependencies)
+            how = layout.NOT_FOUND.how
+            return Repository("none", cwd, "", how, warnings=(warning,), dependencies=dependencies)
         repository = seen.main.path if seen.main is not None else seen.common_dir or seen.top
         message = f"{cwd}: {what}; answered for its repository, {repository}"
         return replace(
             seen,
             cwd=cwd,
-            current=_vanished_one(seen.worktrees, real, there) or seen.current,
+            current=_vanished_worktree(seen.worktrees, real, there) or seen.current,
             warnings=(*seen.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
             dependencies=(*dependencies, *seen.dependencies),
         )
@@ -278,10 +272,8 @@ def _with_current(
     if found.admin_dir is None or found.top is None:
         return worktrees, None
     admin = os.path.basename(found.admin_dir)
-    listed = next((one for one in worktrees if one.admin_id == admin), None)
-    if listed is None:
-        return worktrees, None
-    if same_folder(listed.path, found.top):
+    listed = next((tree for tree in worktrees if tree.admin_id == admin), None)
+    if listed is None or same_folder(listed.path, found.top):
         return worktrees, listed
     names = dict.fromkeys((listed.name, *listed.other_names, admin))
     leaf = os.path.basename(found.top)
@@ -290,92 +282,48 @@ def _with_current(
         path=found.top,
         name=leaf,
         state="ok",
-        other_names=tuple(one for one in names if one != leaf),
+        other_names=tuple(name for name in names if name != leaf),
     )
-    return tuple(moved if one is listed else one for one in worktrees), moved
+    return tuple(moved if tree is listed else tree for tree in worktrees), moved
 
 
 def _main(path: str) -> Worktree:
-    return Worktree(path, os.path.basename(path), None, None, None, False, None, "ok", main=True)
-
-
-def _linked(path: str) -> Worktree:
-    return replace(_main(path), main=False)
+    return Worktree(path, os.path.basename(path), main=True)
 
 
 def _as_spelled(cwd: str, there: str) -> str:
     """The folder `there` above `cwd`, by the name it has in `cwd`: links have names of their own."""
     spelled = os.path.dirname(cwd)
-    while not os.path.isdir(spelled):
+    while not is_folder(spelled):
         spelled = os.path.dirname(spelled)
     return spelled if real_path(spelled) == there else there
 
 
-def _vanished_one(worktrees: tuple[Worktree, ...], real: str, there: str) -> Worktree | None:
+def _vanished_worktree(worktrees: tuple[Worktree, ...], real: str, there: str) -> Worktree | None:
     """The worktree that git still lists and whose folder went with `real`."""
-    around = [one for one in worktrees if (real + "/").startswith(one.path + "/")]
-    found = max(around, key=lambda one: len(one.path), default=None)
+    around = [tree for tree in worktrees if (real + "/").startswith(tree.path + "/")]
+    found = max(around, key=lambda tree: len(tree.path), default=None)
     return found if found is not None and len(found.path) > len(there) else None
 
 
-def _warnings(found: Found) -> tuple[AnswerWarning, ...]:
-    return (found.warning,) if found.warning is not None else ()
-
-
 def _without_git_dir(
-    cwd: str, real: str, found: Found | None, dependencies: tuple[Dependency, ...]
+    cwd: str, real: str, found: Found, dependencies: tuple[Dependency, ...]
 ) -> Repository:
     """A folder outside any repository, or one whose link leads to none that is there and its own."""
-    if found is None:
-        return _outside(cwd, real, dependencies, ())
     top = found.top
-    outside = _outside(cwd, top or real, dependencies, _warnings(found))
-    described = replace(
-        outside,
+    outside = Repository(
         kind=found.kind,
+        cwd=cwd,
+        name=os.path.basename(top or real),
         top=top,
         main=_main(found.main) if found.main is not None else None,
         excluded_by=found.excluded_by,
         resolved_by=found.how,
-    )
-    if found.text is None or top is None:
-        return described
-    leaf, first = os.path.basename(top), found.text.worktree_id
-    worktree = replace(_linked(top), other_names=(first,) if first != leaf else ())
-    return replace(described, name=found.text.project, worktrees=(worktree,), current=worktree)
-
-
-def _outside(
-    cwd: str,
-    real: str,
-    dependencies: tuple[Dependency, ...],
-    warnings: tuple[AnswerWarning, ...],
-    name: str | None = None,
-) -> Repository:
-    return Repository(
-        kind="none",
-        cwd=cwd,
-        name=os.path.basename(real) if name is None else name,
-        top=None,
-        common_dir=None,
-        main=None,
-        worktrees=(),
-        current=None,
-        fallback_names=(),
-        superproject=None,
-        resolved_by="no repository around this folder",
-        warnings=warnings,
+        warnings=found.warnings,
         dependencies=dependencies,
     )
-
-
-def _other_owner(common_dir: str) -> tuple[AnswerWarning, ...]:
-    """git refuses other people's repositories for what it would run; we run nothing of it."""
-    try:
-        owner = os.stat(common_dir).st_uid
-    except OSError:
-        return ()
-    if owner == os.geteuid():
-        return ()
-    message = f"{common_dir} belongs to user {owner}; only its link files are read"
-    return (AnswerWarning("foreign_owner", message, path=common_dir),)
+    if found.text is None or top is None:
+        return outside
+    leaf, first = os.path.basename(top), found.text.worktree_id
+    worktree = Worktree(top, leaf, other_names=(first,) if first != leaf else ())
+    return replace(outside, name=found.text.project, worktrees=(worktree,), current=worktree)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, file_state, real_path
-from claudemem_daemon.repository.layout import Found, is_alone, layout_of, link_target, unproven
+from claudemem_daemon.dependencies import FileState, file_state, is_file, real_path
+from claudemem_daemon.repository.layout import Found, unproven
+from claudemem_daemon.repository.records import git_dir_at, is_alone, layout_of
 
 MAX_FOLDERS: Final = 16
 MAX_NEIGHBOURS: Final = 2000
@@ -57,7 +58,7 @@ def _markers(folder: str, common: str) -> Iterator[str]:
         return
     for name in ("", *names):
         marker = os.path.join(folder, name, ".git")
-        if os.path.isfile(marker):
-            target = link_target(marker)
+        if is_file(marker):
+            target = git_dir_at(marker)
             if target is not None and real_path(target) == common:
                 yield marker

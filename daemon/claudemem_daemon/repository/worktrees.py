@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, file_state, real_path
+from claudemem_daemon.dependencies import FileState, file_state, real_path, something_at
 from claudemem_daemon.repository import gitfiles
-from claudemem_daemon.repository.layout import common_dir_of, link_target
-from claudemem_daemon.repository.model import Repository, Worktree, WorktreeState
+from claudemem_daemon.repository.model import Repository, Worktree
+from claudemem_daemon.repository.records import common_dir_of, git_dir_at
 
 MAX_WORKTREES: Final = 20_000
 REFTABLE_HEAD: Final = "ref: refs/heads/.invalid"
@@ -57,43 +58,30 @@ def list_worktrees(
 
 
 def _worktree(name: str, text: str, common_dir: str) -> Worktree:
-    path = text
-    state: WorktreeState = "ok"
-    if gitfiles.is_windows(text):
-        mounted = gitfiles.from_windows(text)
-        path = mounted or text.replace("\\", "/")
-        state = "ok" if mounted else "unreachable"
-    elif not text.startswith("/"):
-        path = gitfiles.resolve(text, os.path.join(common_dir, "worktrees", name))
+    here = gitfiles.on_this_system(text)
+    path = here or text.replace("\\", "/")
+    if not path.startswith("/") and here is not None:
+        path = gitfiles.resolve(path, os.path.join(common_dir, "worktrees", name))
     path = path.rstrip("/")
     if os.path.basename(path) == ".git":
         path = os.path.dirname(path)
-    if state == "ok" and _is_anothers(path, common_dir):
-        state = "replaced"
     leaf = os.path.basename(path)
-    return Worktree(
-        path=path,
-        name=leaf,
-        admin_id=name,
-        branch=None,
-        head=None,
-        detached=False,
-        locked=None,
-        state=state,
-        main=False,
-        other_names=(name,) if name != leaf else (),
-    )
+    worktree = Worktree(path, leaf, name, other_names=(name,) if name != leaf else ())
+    if here is None:
+        return replace(worktree, state="unreachable")
+    if _is_anothers(path, common_dir):
+        return replace(worktree, state="replaced")
+    return worktree
 
 
 def _is_anothers(path: str, common_dir: str) -> bool:
     """Whether the folder has a git directory that is none of this repository."""
-    marker = os.path.join(path, ".git")
-    git_dir = marker if os.path.isdir(marker) else link_target(marker)
-    if git_dir is None or not gitfiles.is_git_dir(git_dir):
+    git_dir = git_dir_at(os.path.join(path, ".git"))
+    own = common_dir + "/worktrees/"
+    if git_dir is None or git_dir.startswith(own) or not gitfiles.is_git_dir(git_dir):
         return False
     real = real_path(git_dir)
-    own = real.startswith(common_dir + "/worktrees/")
-    return not own and not gitfiles.same_folder(common_dir_of(real), common_dir)
+    return not real.startswith(own) and not gitfiles.same_folder(common_dir_of(real), common_dir)
 
 
 def details(repository: Repository) -> Repository:
@@ -104,8 +92,10 @@ def details(repository: Repository) -> Repository:
         return repository
     main = repository.main
     filled = {
-        one.path: _detailed(one, os.path.join(common, "worktrees", one.admin_id or ""), common)
-        for one in repository.worktrees
+        worktree.path: _detailed(
+            worktree, os.path.join(common, "worktrees", worktree.admin_id or ""), common
+        )
+        for worktree in repository.worktrees
     }
     if main is not None:
         main = filled[main.path] = _detailed(main, common, common)
@@ -113,12 +103,12 @@ def details(repository: Repository) -> Repository:
     return replace(
         repository,
         main=main,
-        worktrees=tuple(filled[one.path] for one in repository.worktrees),
+        worktrees=tuple(filled[worktree.path] for worktree in repository.worktrees),
         current=filled.get(current.path) if current is not None else None,
     )
 
 
-def _detailed(one: Worktree, git_dir: str, common: str) -> Worktree:
+def _detailed(worktree: Worktree, git_dir: str, common: str) -> Worktree:
     head = gitfiles.read_line(os.path.join(git_dir, "HEAD"))
     branch: str | None = None
     commit = head
@@ -129,13 +119,13 @@ def _detailed(one: Worktree, git_dir: str, common: str) -> Worktree:
         branch = ref.removeprefix("refs/heads/")
         commit = gitfiles.read_line(os.path.join(common, ref)) or _packed(common, ref)
     locked = None
-    if not one.main and os.path.lexists(os.path.join(git_dir, "locked")):
+    if not worktree.main and something_at(os.path.join(git_dir, "locked")):
         locked = gitfiles.read_line(os.path.join(git_dir, "locked")) or ""
-    state = one.state
-    if state == "ok" and not os.path.lexists(os.path.join(one.path, ".git")):
+    state = worktree.state
+    if state == "ok" and not something_at(os.path.join(worktree.path, ".git")):
         state = "missing"
     return replace(
-        one,
+        worktree,
         branch=branch,
         head=commit,
         detached=head is not None and branch is None,
@@ -146,11 +136,8 @@ def _detailed(one: Worktree, git_dir: str, common: str) -> Worktree:
 
 def _packed(common: str, ref: str) -> str | None:
     wanted = b" " + os.fsencode(ref) + b"\n"
-    try:
-        with open(os.path.join(common, "packed-refs"), "rb") as file:
-            for line in file:
-                if line.endswith(wanted):
-                    return line[: -len(wanted)].decode("ascii", "replace")
-    except OSError:
-        return None
+    with suppress(OSError), open(os.path.join(common, "packed-refs"), "rb") as file:
+        for line in file:
+            if line.endswith(wanted):
+                return line[: -len(wanted)].decode("ascii", "replace")
     return None

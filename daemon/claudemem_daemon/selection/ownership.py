@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
-from claudemem_daemon.dependencies import FileIdentity, file_identity
+from claudemem_daemon.dependencies import FileIdentity, file_identity, folder_identity
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.repository.names import Identity, identity_of
 from claudemem_daemon.repository.ownership import Checkout, PathOwnership
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Cell, Row, text_list
@@ -165,9 +164,9 @@ class Ownership:
         return self._paths.around(path if whole else folder)
 
     @cached_property
-    def _ours(self) -> frozenset[Identity]:
+    def _ours(self) -> frozenset[tuple[int, int]]:
         # A folder without a git directory of its own is known by itself.
-        found = (identity_of(folder) for folder in self._common_dirs or self._roots)
+        found = (folder_identity(folder) for folder in self._common_dirs or self._roots)
         return frozenset(identity for identity in found if identity is not None)
 
 

@@ -1,0 +1,101 @@
+"""What the files of a git directory say of its checkouts."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+from claudemem_daemon.dependencies import is_folder, real_path
+from claudemem_daemon.repository import gitfiles
+from claudemem_daemon.repository.gitfiles import same_folder
+from claudemem_daemon.repository.linktext import JJ_STORE, main_folder
+from claudemem_daemon.repository.model import Kind
+
+
+def layout_of(common: str) -> tuple[Kind, str | None]:
+    """The layout and the main checkout of a common dir, as far as the dir itself tells."""
+    if common.endswith(JJ_STORE):
+        return "plain", main_folder(common)
+    config = gitfiles.read_config(common)
+    if gitfiles.truth(config.get("core.bare")):
+        hidden = os.path.basename(common).startswith(".")
+        return ("dot_bare" if hidden or leads_to(os.path.dirname(common), common) else "bare"), None
+    main = core_worktree(config, common)
+    if main is not None and not leads_to(main, common):
+        main = None
+    if is_of_submodule(common):
+        return "submodule", main
+    if main is None and os.path.basename(common) == ".git":
+        return "plain", os.path.dirname(common)
+    if main is not None and same_folder(os.path.join(main, ".git"), common):
+        return "plain", main
+    return "separate", main
+
+
+def leads_to(folder: str, git_dir: str) -> bool:
+    """Whether the `.git` of `folder` is this very git directory, or a link to it."""
+    target = git_dir_at(os.path.join(folder, ".git"))
+    return target is not None and same_folder(target, git_dir)
+
+
+def git_dir_at(marker: str) -> str | None:
+    """The git directory that a `.git` is or names, if that can be a path of this system."""
+    if is_folder(marker):
+        return marker
+    target = gitfiles.read_gitlink(marker)
+    return gitfiles.on_this_system(target) if target is not None else None
+
+
+def recorded_folder(admin: str) -> str | None:
+    """Where the repository says that the worktree of this admin folder is."""
+    line = gitfiles.read_line(os.path.join(admin, "gitdir"))
+    path = gitfiles.on_this_system(line) if line is not None else None
+    return os.path.dirname(gitfiles.resolve(path, admin)) if path is not None else None
+
+
+def common_dir_of(git_dir: str) -> str:
+    """The directory that all worktrees of `git_dir`'s repository share."""
+    real = real_path(git_dir)
+    return named_common_dir(real) or real
+
+
+def named_common_dir(git_dir: str) -> str | None:
+    """The directory that its `commondir` names."""
+    line = gitfiles.read_line(os.path.join(git_dir, "commondir"))
+    return real_path(gitfiles.resolve(line, git_dir)) if line else None
+
+
+def named_after(common_dir: str, kind: Kind) -> str:
+    """The name of a repository without a main checkout."""
+    return os.path.basename(around(common_dir, kind)).removesuffix(".git")
+
+
+def around(common_dir: str, kind: Kind) -> str:
+    """The folder that represents a repository without a main checkout."""
+    return os.path.dirname(common_dir) if kind == "dot_bare" else main_folder(common_dir)
+
+
+def is_alone(git_dir: str) -> bool:
+    """Whether nothing lies beside it: a separate git directory, though its name may be `.git`."""
+    try:
+        with os.scandir(os.path.dirname(git_dir)) as entries:
+            return len(list(islice(entries, 2))) == 1
+    except OSError:
+        return False
+
+
+def is_admin_dir(real: str) -> bool:
+    above, name = os.path.split(os.path.dirname(real))
+    return name == "worktrees" and gitfiles.is_git_dir(above)
+
+
+def core_worktree(config: dict[str, str], git_dir: str) -> str | None:
+    value = config.get("core.worktree")
+    return gitfiles.resolve(value, git_dir) if value else None
+
+
+def is_of_submodule(git_dir: str) -> bool:
+    """Whether it lies in the `modules` of another git directory."""
+    parts = git_dir.split("/modules/")
+    above = ("/modules/".join(parts[:count]) for count in range(1, len(parts)))
+    return any(gitfiles.is_git_dir(path) for path in above)
