@@ -312,7 +312,7 @@ def test_entries_that_codex_was_not_allowed_to_run_are_named(tmp_path: Path) -> 
     environ = {"HOME": str(tmp_path)}
     change = install("codex", environ, COMMANDS["codex"])
     codex = PLATFORMS["codex"]
-    events = [event for event, _ in codex.events]
+    events = list(codex.events)
     assert list(installed(codex, environ, None).untrusted) == events
     config = tmp_path / ".codex" / "config.toml"
     names = ["session_start", "user_prompt_submit", "subagent_start"]
@@ -497,7 +497,7 @@ def test_a_hook_of_the_users_own_stays_whatever_it_runs(home: Path, command: str
         mine = command.replace("claude-code", name) if name != "codex" else command
         entry = {"type": "command", known.command_key: mine}
         groups = [entry] if known.shape == "flat" else [{"matcher": "startup", "hooks": [entry]}]
-        hooks = {known.events[0][0]: groups, "Stop": groups}
+        hooks = {known.events[0]: groups, "Stop": groups}
         if name == "codex" and is_ours(command, name):
             continue
         before = json.dumps({**known.extra, "hooks": hooks}, indent=2)
@@ -509,7 +509,7 @@ def test_a_hook_of_the_users_own_stays_whatever_it_runs(home: Path, command: str
         assert path.read_text() == before
         install(name, environ, COMMANDS[name])
         settings = json.loads(path.read_text())
-        assert settings["hooks"][known.events[0][0]][: len(groups)] == groups
+        assert settings["hooks"][known.events[0]][: len(groups)] == groups
         assert settings["hooks"]["Stop"] == groups
         Path(str(path) + BACKUP).unlink()
         assert uninstall(name, environ).what == "removed"

@@ -169,6 +169,6 @@ def test_the_command_line_installs_prints_and_checks_the_plugin(tmp_path: Path) 
     assert "entries for chat.message, session.compacted" in done.stdout
     path = Path(plugin_path(environ, None))
     assert run_to_end(environ, "hooks", "print", "opencode").stdout == path.read_text()
-    assert "opencode: 1 entries" in run_to_end(environ, "doctor").stdout
+    assert "opencode: 1 entry" in run_to_end(environ, "doctor").stdout
     assert run_to_end(environ, "hooks", "uninstall", "opencode").returncode == 0
     assert not os.path.lexists(path)

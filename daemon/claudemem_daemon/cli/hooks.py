@@ -73,7 +73,7 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
         screen.headed("unchanged", f"{screen.home(change.path)}: our entries are there already")
     else:
         known = PLATFORMS.get(platform)
-        events = EVENTS if known is None else [event for event, _ in known.events]
+        events = EVENTS if known is None else known.events
         screen.headed("wrote", screen.home(change.path))
         screen.say(f"  entries for {', '.join(events)}")
         if change.backup is not None:

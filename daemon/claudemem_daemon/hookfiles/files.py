@@ -54,7 +54,7 @@ def install(
         return Change(path, "unchanged", theirs=theirs)
     check_writable(path)
     backup = None
-    if text is not None and not merge.has_ours(settings, known):
+    if text is not None and not merge.our_commands(settings, known):
         backup = path + BACKUP
         write_file(backup, text, environ, like=path)
     write_file(path, _dumped(known, path, fresh, text), environ, like=path, backup=backup)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 from claudemem_daemon.errors import SettingsError
@@ -20,30 +21,32 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
     Raises `SettingsError` when `hooks` in `path` has a shape that we would break.
     """
     fresh = copy.deepcopy(settings)
-    hooks = _hooks(fresh, path)
+    hooks = fresh.setdefault("hooks", {})
+    if not isinstance(hooks, dict):
+        raise SettingsError(f"{path}: hooks is no object; mend it first, nothing was changed")
     for key, value in platform.extra.items():
         fresh.setdefault(key, value)
-    for event, matcher in platform.events:
-        groups = hooks.setdefault(event, [])
-        if not isinstance(groups, list):
+    entry = {
+        "type": "command",
+        platform.command_key: command,
+        platform.timeout_key: platform.timeout,
+    }
+    for event in platform.events:
+        if not isinstance(hooks.setdefault(event, []), list):
             raise SettingsError(
                 f"{path}: hooks.{event} is no list; mend it first, nothing was changed"
             )
-        entry = _entry(platform, command)
-        ours = _ours(groups, platform)
-        for one in ours:
+        ours = [known for at, _, known in _entries(fresh, platform)
+                if at == event and _is_ours(known, platform)]  # fmt: skip
+        for known in ours:
             # Only what we wrote; a status line that somebody put beside it stays.
-            for name in ("command", "bash", "timeout", "timeoutSec"):
-                if name not in entry:
-                    one.pop(name, None)
-            one.update(entry)
-        if ours:
-            continue
-        if platform.shape == "flat":
-            groups.append(entry)
-        else:
-            group = {} if matcher is None else {"matcher": matcher}
-            groups.append({**group, "hooks": [entry]})
+            for name in {"command", "bash", "timeout", "timeoutSec"} - entry.keys():
+                known.pop(name, None)
+            known.update(entry)
+        if not ours:
+            hooks[event].append(
+                dict(entry) if platform.shape == "flat" else {"hooks": [dict(entry)]}
+            )
     return fresh
 
 
@@ -51,102 +54,61 @@ def without(settings: dict[str, Any], platform: Platform) -> dict[str, Any]:
     """The settings without any entry of ours; lists and objects that only held those go too. Looked
     for where `merged` puts them and nowhere else."""
     fresh = copy.deepcopy(settings)
-    hooks = fresh.get("hooks")
-    if not isinstance(hooks, dict):
-        return fresh
-    for event, _ in platform.events:
-        groups = hooks.get(event)
-        if not isinstance(groups, list):
-            continue
-        ours = _ours(groups, platform)
-        for entry in ours:
-            _drop(groups, entry)
-        if ours and not groups:
-            del hooks[event]
-    if not hooks and settings.get("hooks"):
+    for event, holder, entry in list(_our_entries(fresh, platform)):
+        groups = fresh["hooks"][event]
+        holder[:] = [other for other in holder if other is not entry]
+        if not holder:
+            groups[:] = [
+                group for group in groups
+                if not (isinstance(group, dict) and group.get("hooks") is holder)
+            ]  # fmt: skip
+        if not groups:
+            del fresh["hooks"][event]
+    if fresh.get("hooks") == {} and settings["hooks"]:
         del fresh["hooks"]
     return fresh
 
 
-def has_ours(settings: dict[str, Any], platform: Platform) -> bool:
-    return without(settings, platform) != settings
-
-
 def our_commands(settings: dict[str, Any], platform: Platform) -> list[str]:
     """The command of each entry of ours, in the order in which the events are written."""
-    hooks = settings.get("hooks")
-    groups = [hooks.get(event) for event, _ in platform.events] if isinstance(hooks, dict) else []
-    return [
-        str(entry.get("command") or entry.get("bash"))
-        for one in groups
-        if isinstance(one, list)
-        for entry in _ours(one, platform)
-    ]
+    found = sorted(_our_entries(settings, platform), key=lambda at: platform.events.index(at[0]))
+    return [str(entry.get("command") or entry.get("bash")) for _, _, entry in found]
 
 
 def their_commands(settings: dict[str, Any], platform: Platform) -> list[tuple[str, str]]:
     """Event and command of each entry that asks us for context and is not of our making."""
-    hooks = settings.get("hooks")
-    if not isinstance(hooks, dict):
-        return []
-    written = {event for event, _ in platform.events}
     return [
-        (str(event), command)
-        for event, groups in hooks.items()
-        if isinstance(groups, list)
-        for entry in _entries(groups, platform)
-        if not (event in written and _is_ours(entry, platform))
+        (event, command)
+        for event, _, entry in _entries(settings, platform)
+        if not (event in platform.events and _is_ours(entry, platform))
         for command in (entry.get("command"), entry.get("bash"))
         if isinstance(command, str) and runs_us(command)
     ]
 
 
-def _hooks(settings: dict[str, Any], path: str) -> dict[str, Any]:
-    hooks = settings.setdefault("hooks", {})
-    if not isinstance(hooks, dict):
-        raise SettingsError(f"{path}: hooks is no object; mend it first, nothing was changed")
-    return hooks
+_Entry = tuple[str, list[Any], dict[str, Any]]
+"""The event, the list that the entry is in, and the entry."""
 
 
-def _entry(platform: Platform, command: str) -> dict[str, Any]:
-    return {
-        "type": "command",
-        platform.command_key: command,
-        platform.timeout_key: platform.timeout,
-    }
+def _our_entries(settings: dict[str, Any], platform: Platform) -> Iterator[_Entry]:
+    for event, holder, entry in _entries(settings, platform):
+        if event in platform.events and _is_ours(entry, platform):
+            yield event, holder, entry
 
 
-def _entries(groups: list[Any], platform: Platform) -> list[dict[str, Any]]:
-    if platform.shape == "flat":
-        return [one for one in groups if isinstance(one, dict)]
-    return [
-        entry
-        for group in groups
-        if isinstance(group, dict) and isinstance(group.get("hooks"), list)
-        for entry in group["hooks"]
-        if isinstance(entry, dict)
-    ]
-
-
-def _ours(groups: list[Any], platform: Platform) -> list[dict[str, Any]]:
-    return [one for one in _entries(groups, platform) if _is_ours(one, platform)]
+def _entries(settings: dict[str, Any], platform: Platform) -> Iterator[_Entry]:
+    hooks = settings.get("hooks")
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        holders = [groups]
+        if platform.shape == "nested" and isinstance(groups, list):
+            holders = [group.get("hooks") for group in groups if isinstance(group, dict)]
+        for holder in holders:
+            for entry in holder if isinstance(holder, list) else ():
+                if isinstance(entry, dict):
+                    yield str(event), holder, entry
 
 
 def _is_ours(entry: dict[str, Any], platform: Platform) -> bool:
     """An entry that starts one thing, and that is a line of ours."""
     runs = [entry[name] for name in _RUN if name in entry]
     return len(runs) == 1 and is_ours(runs[0], platform.name)
-
-
-def _drop(groups: list[Any], entry: dict[str, Any]) -> None:
-    """Take one entry out, and its group if nothing else is in it."""
-    for group in list(groups):
-        if group is entry:
-            groups.remove(group)
-            return
-        inside = group.get("hooks") if isinstance(group, dict) else None
-        if isinstance(inside, list) and any(one is entry for one in inside):
-            inside[:] = [one for one in inside if one is not entry]
-            if not inside:
-                groups[:] = [one for one in groups if one is not group]
-            return
