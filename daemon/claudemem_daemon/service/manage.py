@@ -25,6 +25,8 @@ from claudemem_daemon.service.templates import SERVICE, SOCKET
 Say = Callable[[str, str], None]
 """Takes a verb and what it was done to; without a verb, a sentence."""
 
+State = Literal["absent", "installed", "active", "broken", "unknown"]
+
 COMMAND_SECONDS = 30.0
 
 
@@ -32,7 +34,7 @@ COMMAND_SECONDS = 30.0
 class ServiceState:
     """What is installed: `state` in one word, `sentence` for people, `program` what it starts."""
 
-    state: Literal["absent", "installed", "active", "broken", "unknown"]
+    state: State
     sentence: str
     program: str | None
     files: tuple[str, ...]
@@ -63,7 +65,7 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     for command in plan.start:
         done = _run(command, environ)
         if done is not None and command[:2] != ("launchctl", "bootout"):
-            raise ServiceError(_explained(done, plan))
+            raise ServiceError(_explained(done, then=_BY_HAND[plan.manager]))
     say("started", SOCKET if plan.manager == "systemd" else launchd.PLIST)
     if plan.manager == "systemd":
         linger = lingering(environ)
@@ -92,23 +94,20 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     for command in rest:
         _run(command, environ)
     if trouble is not None:
-        say("", f"! {_left_behind(trouble)}")
+        say("", f"! {_explained(trouble, then=_LEFT_BEHIND)}")
 
 
 def log_file(environ: Mapping[str, str]) -> str | None:
     """Where the daemon writes; None for the journal, where it runs under systemd or would."""
+    own = os.path.join(state_dir(environ), "daemon.log")
     if sys.platform == "darwin":
         agent = launch_agent(environ)
-        return agent_log(environ) if os.path.exists(agent) else _own_log(environ)
+        return agent_log(environ) if os.path.exists(agent) else own
     try:
         by_systemd = Client(environ).get_json("/v1/status")["process"]["started_by"] == "systemd"
     except DaemonError:
         by_systemd = os.path.exists(os.path.join(unit_folder(environ), SERVICE))
-    return None if by_systemd else _own_log(environ)
-
-
-def _own_log(environ: Mapping[str, str]) -> str:
-    return os.path.join(state_dir(environ), "daemon.log")
+    return None if by_systemd else own
 
 
 def _refuse_another(plan: ServicePlan) -> None:
@@ -121,67 +120,43 @@ def _refuse_another(plan: ServicePlan) -> None:
 def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
     """The service as it is on disk and as its manager knows it; changes nothing."""
     there = tuple(path for path in plan.files if os.path.lexists(path))
-    if not there:
-        return ServiceState(
-            "absent", "not installed: claudemem-daemon service install", None, there
-        )
     program = _program(there)
+
+    def found(state: State, sentence: str) -> ServiceState:
+        return ServiceState(state, sentence, program, there)
+
+    again = "claudemem-daemon service install"
+    if not there:
+        return found("absent", f"not installed: {again}")
     if len(there) < len(plan.files):
         missing = next(path for path in plan.files if path not in there)
-        return ServiceState("broken", f"{missing} is missing: install again", program, there)
+        return found("broken", f"{missing} is missing: install again")
     wrong = "is not named" if program is None else program_trouble(program)
     if wrong is not None:
-        return ServiceState(
-            "broken",
-            f"installed, but its program {wrong}; reinstall the service:"
-            " claudemem-daemon service install",
-            program,
-            there,
+        return found(
+            "broken", f"installed, but its program {wrong}; reinstall the service: {again}"
         )
+    command: tuple[str, ...] = ("systemctl", "--user", "is-active", "--quiet", SOCKET)
     if plan.manager == "launchd":
-        trouble = _run(("launchctl", "print", plan.stop[0][-1]), environ)
-    else:
-        trouble = _run(("systemctl", "--user", "is-active", "--quiet", SOCKET), environ)
+        command = ("launchctl", "print", plan.stop[0][-1])
+    trouble = _run(command, environ)
     socket = socket_path(environ)
     if trouble is None and plan.manager == "systemd" and not os.path.lexists(socket):
-        return ServiceState(
-            "broken",
-            f"installed and active, but {socket} is gone, so that nobody can ask:"
-            " claudemem-daemon service install",
-            program,
-            there,
-        )
+        gone = f"installed and active, but {socket} is gone, so that nobody can ask: {again}"
+        return found("broken", gone)
     if trouble is None:
-        return ServiceState("active", f"installed and active: {program}", program, there)
+        return found("active", f"installed and active: {program}")
     if trouble.unreachable:
-        return ServiceState(
-            "unknown",
-            f"installed; {trouble.words or 'its manager does not answer'}",
-            program,
-            there,
-        )
-    return ServiceState("installed", "installed, not active", program, there)
+        return found("unknown", f"installed; {trouble.words or 'its manager does not answer'}")
+    return found("installed", "installed, not active")
 
 
 def lingering(environ: Mapping[str, str]) -> bool | None:
     """Whether the user's services outlive the last login; None where nobody can tell."""
     user = environ.get("USER") or environ.get("LOGNAME") or str(os.getuid())
-    program = shutil.which("loginctl", path=environ.get("PATH"))
-    if program is None:
-        return None
-    try:
-        done = subprocess.run(
-            [program, "show-user", user, "--property=Linger", "--value"],
-            env=dict(environ),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COMMAND_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    answer = done.stdout.strip()
-    return {"yes": True, "no": False}.get(answer)
+    done = _output(("loginctl", "show-user", user, "--property=Linger", "--value"), environ)
+    words = done.stdout.strip() if not isinstance(done, Trouble) else ""
+    return {"yes": True, "no": False}.get(words)
 
 
 _LINGER = (
@@ -199,24 +174,28 @@ class Trouble:
     unreachable: bool
 
 
-def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> Trouble | None:
+def _output(
+    command: tuple[str, ...], environ: Mapping[str, str]
+) -> subprocess.CompletedProcess[str] | Trouble:
+    """What a program did, or why it could not be run."""
     program = shutil.which(command[0], path=environ.get("PATH"))
     if program is None:
         return Trouble(command, f"there is no {command[0]} on the PATH", True)
     try:
-        done = subprocess.run(
-            [program, *command[1:]],
-            env=_reachable(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COMMAND_SECONDS,
-        )
+        return subprocess.run(
+            [program, *command[1:]], env=_reachable(environ), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Trouble(command, f"{command[0]} does not answer", True)
     except OSError as error:
         return Trouble(command, f"{command[0]}: {error.strerror}", True)
+
+
+def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> Trouble | None:
+    done = _output(command, environ)
+    if isinstance(done, Trouble):
+        return done
     if done.returncode == 0:
         return None
     words = " ".join((done.stderr or done.stdout).split())[:300]
@@ -232,31 +211,23 @@ def _reachable(environ: Mapping[str, str]) -> dict[str, str]:
     return dict(environ)
 
 
-def _explained(trouble: Trouble, plan: ServicePlan) -> str:
+def _explained(trouble: Trouble, *, then: str) -> str:
+    """What a command could not do, and `then` what to do where its manager cannot be reached."""
     command = " ".join(trouble.command)
     if not trouble.unreachable:
         return f"`{command}` failed: {trouble.words}"
-    manager = "the user's service manager"
-    return (
-        f"`{command}` cannot reach {manager} ({trouble.words}), as over ssh, under sudo or in a"
-        f" container. The files are in place: run it again in a login session, or run"
-        f" `claudemem-daemon run` by hand"
-        if plan.manager == "systemd"
-        else f"`{command}` cannot reach {manager} ({trouble.words}): log in at the screen, or run"
-        f" `claudemem-daemon run` by hand"
-    )
+    return f"`{command}` cannot reach the user's service manager ({trouble.words}){then}"
 
 
-def _left_behind(trouble: Trouble) -> str:
-    """What an uninstall could not do, after the files are gone."""
-    command = " ".join(trouble.command)
-    if not trouble.unreachable:
-        return f"`{command}` failed: {trouble.words}"
-    return (
-        f"`{command}` cannot reach the user's service manager ({trouble.words}). The files are gone;"
-        " a manager that still has them in memory forgets them at the next login, and a daemon that"
-        " is running ends with `claudemem-daemon stop`"
-    )
+_BY_HAND = {
+    "systemd": ", as over ssh, under sudo or in a container. The files are in place: run it again in a"
+    " login session, or run `claudemem-daemon run` by hand",
+    "launchd": ": log in at the screen, or run `claudemem-daemon run` by hand",
+}
+_LEFT_BEHIND = (
+    ". The files are gone; a manager that still has them in memory forgets them at the next login, and"
+    " a daemon that is running ends with `claudemem-daemon stop`"
+)
 
 
 def _disable(folder: str) -> None:
@@ -272,11 +243,10 @@ def _disable(folder: str) -> None:
 
 def _program(there: tuple[str, ...]) -> str | None:
     for path in there:
-        data = _read(path) or b""
         if path.endswith(SERVICE):
-            return systemd.program_of(data.decode("utf-8", "replace"))
+            return systemd.program_of((_read(path) or b"").decode("utf-8", "replace"))
         if path.endswith(launchd.PLIST):
-            return launchd.program_of(data)
+            return launchd.program_of(_read(path) or b"")
     return None
 
 

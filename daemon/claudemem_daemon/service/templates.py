@@ -14,12 +14,7 @@ def template(name: str) -> str:
     """The text of a template: from the installed package, or in a checkout from its top level."""
     here = os.path.dirname(os.path.abspath(__file__))
     top = os.path.dirname(os.path.dirname(os.path.dirname(here)))
-    for folder in (
-        os.path.join(here, "units"),
-        os.path.join(here, "agents"),
-        os.path.join(top, "systemd"),
-        os.path.join(top, "launchd"),
-    ):
+    for folder in (f"{here}/units", f"{here}/agents", f"{top}/systemd", f"{top}/launchd"):
         path = os.path.join(folder, name)
         if os.path.isfile(path):
             with open(path, encoding="utf-8") as file:
