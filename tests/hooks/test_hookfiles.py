@@ -28,8 +28,9 @@ from claudemem_daemon.hookfiles.commands import (
     python_line,
 )
 from claudemem_daemon.hookfiles.comments import blanked, comments
+from claudemem_daemon.hookfiles.document import dump
 from claudemem_daemon.hookfiles.double_injection import double_injection
-from claudemem_daemon.hookfiles.files import BACKUP, _dump, install, installed, uninstall
+from claudemem_daemon.hookfiles.files import BACKUP, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.hookfiles.splice import splice
 from tests.cases.world import World
@@ -391,7 +392,7 @@ def test_a_changed_text_says_what_is_wanted(
 ) -> None:
     """Where keys come in another order it is written anew."""
     text = " " + json.dumps({"k": before}, ensure_ascii=ascii_only, **layout) + "\n"
-    made = _dump({"k": wanted}, text)
+    made = dump({"k": wanted}, text)
     assert json.dumps(json.loads(made)) == json.dumps({"k": wanted})
     assert splice(text, {"k": before}, "  ", ascii_only=ascii_only) == text
     longer = splice(text, {"k": before, "new": wanted}, "  ", ascii_only=ascii_only)

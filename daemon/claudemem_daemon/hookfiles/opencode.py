@@ -13,7 +13,8 @@ from typing import Final
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles.commands import MARK
-from claudemem_daemon.hookfiles.files import Change, check_writable, read_file, write_file
+from claudemem_daemon.hookfiles.disk import check_writable, read_file, write_file
+from claudemem_daemon.hookfiles.files import Change
 from claudemem_daemon.local import home_dir
 
 NAME: Final = "opencode"

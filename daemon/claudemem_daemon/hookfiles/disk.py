@@ -1,0 +1,116 @@
+"""Somebody else's file: read, and replaced whole or left as it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TextIO
+
+from claudemem_daemon import folders
+from claudemem_daemon.errors import SettingsError
+from claudemem_daemon.local import of_another
+
+
+def read_file(path: str) -> str | None:
+    try:
+        _no_dangling_link(path)
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise SettingsError(f"{path} is not a regular file; move it away, nothing was changed")
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        what = getattr(error, "strerror", None) or "not UTF-8"
+        raise SettingsError(f"{path} cannot be read ({what}); nothing was changed") from None
+
+
+def check_writable(path: str) -> None:
+    """A file whose owner may not write it was made so by somebody who means it, or by a program
+    that makes it anew; the folder would let us replace it all the same.
+
+    Raises `SettingsError`; for what belongs to another user, too.
+    """
+    refused = of_another(os.path.realpath(path))
+    if refused is not None:
+        raise SettingsError(refused)
+    with suppress(FileNotFoundError):
+        mode = os.stat(path).st_mode
+        if not mode & stat.S_IWUSR or not os.access(path, os.W_OK):
+            raise SettingsError(
+                f"{path} is write-protected (mode {stat.S_IMODE(mode):04o}); nothing was changed:"
+                " `chmod u+w` it first, or change what makes it"
+            )
+
+
+def write_file(
+    path: str, text: str, environ: Mapping[str, str], *, like: str, backup: str | None = None
+) -> None:
+    """Replace the file whole, or leave it as it was, and without `backup`: a link's target, with
+    the mode it had. A file that is a mount point cannot be replaced and is written in place."""
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real)
+    try:
+        folders.make(folder, environ)
+        handle, temporary = tempfile.mkstemp(prefix=".claudemem-", dir=folder)
+        try:
+            with open(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileNotFoundError):
+                os.chmod(temporary, os.stat(like).st_mode & 0o7777)
+            _put(temporary, real, text)
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+    except OSError as error:
+        if backup is not None:
+            with suppress(OSError):
+                os.unlink(backup)
+        raise SettingsError(
+            f"{path} cannot be written ({error.strerror}); nothing was changed"
+        ) from None
+
+
+def _put(temporary: str, real: str, text: str) -> None:
+    try:
+        os.replace(temporary, real)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        with open(real, "r+", encoding="utf-8", newline="") as file:
+            before = file.read()
+            try:
+                _overwrite(file, text)
+            except OSError:
+                _overwrite(file, before)
+                raise
+
+
+def _overwrite(file: TextIO, text: str) -> None:
+    file.seek(0)
+    file.write(text)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _no_dangling_link(path: str) -> None:
+    """What a link points to is its owner's to make: a disk that is not mounted, a checkout of
+    dotfiles that is not there yet.
+
+    Raises `SettingsError`.
+    """
+    at = path
+    while not os.path.lexists(at):
+        at = os.path.dirname(at)
+    if not os.path.exists(at):
+        raise SettingsError(
+            f"{at} is a link to {os.path.realpath(at)}, where nothing is; nothing was changed:"
+            " make that first, or remove the link"
+        )
