@@ -14,7 +14,7 @@ from claudemem_daemon.cli.status import PROGRAMS
 from claudemem_daemon.client import Trouble, Unreachable
 from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.age import age, duration
-from claudemem_daemon.diagnostics.fixes import store_fixes
+from claudemem_daemon.diagnostics.fixes import database_fixes, store_fixes
 from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.diagnostics.problems import find_problems
 from claudemem_daemon.stores.model import STORE_REASONS
@@ -73,8 +73,9 @@ def test_every_reason_of_a_store_has_a_way_out() -> None:
     """A fix that begins as a command is one to its end, and so can be pasted."""
     for own in (True, False):
         fixes = store_fixes("/s.db", own=own)
-        assert set(fixes) == set(STORE_REASONS)
-        for fix in fixes.values():
+        of_database = database_fixes("postgresql://reader@db/team")
+        assert {*fixes, *of_database} == set(STORE_REASONS)
+        for fix in (*fixes.values(), *of_database.values()):
             if fix.partition(" ")[0] in PROGRAMS:
                 assert "; " not in fix
                 assert subprocess.run(["sh", "-n", "-c", fix], check=False).returncode == 0

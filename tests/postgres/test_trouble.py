@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from claudemem_daemon.database_url import CREATE_INDEX
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.postgres import make_store
 from tests.postgres.conftest import Machine
@@ -40,17 +41,22 @@ def set_url(machine: Machine, url: str) -> None:
     )
 
 
-def test_a_killed_server_is_stood_in_for_and_comes_back(machine: Machine) -> None:
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_killed_server_is_stood_in_for_and_comes_back(machine: Machine, indexed: bool) -> None:
     with Cluster() as cluster:
         cluster.create("team")
         with cluster.admin("team") as admin:
             admin.execute(SCHEMA)
             add_row(admin, "shop", "Server row")
+            if indexed:
+                admin.execute(CREATE_INDEX)
         set_url(machine, cluster.url("team"))
         with Daemon(machine.home) as daemon:
+            assert "Server row" in machine.context()
             rows, warnings = ask(machine, daemon)
             assert (sorted(rows), warnings) == (["Local row", "Server row"], [])
             cluster.stop(signal.SIGKILL)
+            assert "Server row" in machine.context()
             for _ in range(3):
                 rows, warnings = ask(machine, daemon)
                 assert sorted(rows) == ["Local row", "Server row"]
@@ -85,6 +91,7 @@ def test_without_a_first_answer_the_local_rows_are_all(machine: Machine) -> None
         ("CREATE ROLE {} LOGIN", "nothing_granted", "may not read it; grant it SELECT"),
         ("CREATE ROLE with_password LOGIN PASSWORD 'right'", "with_password:wrong", "~/.pgpass"),
         ("ALTER TABLE observations DROP COLUMN metadata", "postgres", "not the database of a"),
+        ("SELECT 1", "nobody_here", 'cannot be asked (role "nobody_here'),
         ("DROP TABLE observations", "postgres", "not the database of a claude-mem server"),
     ],
 )
@@ -102,6 +109,9 @@ def test_each_trouble_has_one_clear_line(
         assert len(warnings) == 1
         assert words in warnings[0]
         assert "wrong" not in warnings[0]
+        (use,) = [one for one in daemon.get("/v1/status").json()["stores"] if not one["ok"]]
+        assert use["error"] == warnings[0]
+        assert ask(machine, daemon) == (rows, warnings)
 
 
 @contextmanager

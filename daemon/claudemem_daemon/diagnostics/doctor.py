@@ -182,8 +182,9 @@ def _memory(facts: _Facts) -> Iterator[Finding]:
     yield from settings or [Finding("settings", "ok", f"{path}, {how}")]
     for store in shape["stores"]:
         if store["ok"]:
-            schema = store["schema_version"] or "unknown"
-            yield Finding("store", "ok", f"{store['path']}, schema {schema}")
+            schema = f", schema {store['schema_version'] or 'unknown'}"
+            known = "" if is_database(store["path"]) else schema
+            yield Finding("store", "ok", store["path"] + known)
     for query in shape["queries"]:
         if is_database(query["store"]) and query["plan"] == "table":
             message = f"{query['store']}: every question reads the whole table"

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from claudemem_daemon.database_url import is_database
 from claudemem_daemon.stores.locate import quoted
 
 LIMIT: Final = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
@@ -56,13 +57,24 @@ def store_fixes(path: str, *, own: bool) -> dict[str, str]:
         "wal_pending": f"chmod u+w {quoted(os.path.dirname(path))}",
         "io": f"copy {name} to a local disk and name the copy in CLAUDE_MEM_DAEMON_STORES",
         "slow": "export CLAUDE_MEM_DAEMON_TIMEOUT_MS=5000",
-        "away": f"psql {name} -c 'SELECT 1'",
-        "refused": f"psql {name} -c 'TABLE observations LIMIT 1'",
         "unreadable": f"chmod u+r {name}",
     }
 
 
+def database_fixes(url: str) -> dict[str, str]:
+    """The same of a database."""
+    return {
+        "missing": "pipx inject claudemem-daemon 'psycopg[binary]'",
+        "foreign": f"take {url} out of CLAUDE_MEM_DAEMON_STORES",
+        "slow": "export CLAUDE_MEM_DAEMON_TIMEOUT_MS=5000",
+        "away": f"psql {quoted(url)} -c 'SELECT 1'",
+        "refused": f"psql {quoted(url)} -c 'TABLE observations LIMIT 1'",
+    }
+
+
 def store_fix(path: str, reason: str | None, *, own: bool) -> str:
+    if is_database(path):
+        return database_fixes(path).get(reason or "", f"psql {quoted(path)} -c 'SELECT 1'")
     return store_fixes(path, own=own).get(reason or "", f"ls -l {quoted(path)}")
 
 

@@ -16,6 +16,6 @@ def make_store(path: str, url: str, numbers: Iterator[int]) -> Store:
         raise StoreError(
             f"{path}: PostgreSQL needs psycopg: pipx inject claudemem-daemon 'psycopg[binary]'",
             path=path,
-            reason="unreadable",
+            reason="missing",
         ) from None
     return DatabaseStore(path, url, numbers)

@@ -3,6 +3,7 @@ where the network swallows packets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
@@ -32,6 +33,8 @@ BEGIN: Final = (
 )
 """The planner has no statistics of our filters, and would read and sort all rows of a project for
 the newest few. With these it goes down the index where there is one."""
+WRONG_URL: Final = re.compile(r"^(database|role) .* does not exist$|\binvalid \S+ value\b")
+"""Of a connection that failed there is nothing but text."""
 GRACE_SECONDS: Final = 0.25
 """How much longer than the server's own `statement_timeout` we wait for its answer."""
 
@@ -167,7 +170,7 @@ def translate(error: Exception, place: str) -> StoreError:
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(
             f"{place}: its user may not read it; grant it SELECT on observations and"
-            f" server_sessions",
+            " server_sessions",
             path=place,
             reason="refused",
         )
@@ -185,13 +188,16 @@ def translate(error: Exception, place: str) -> StoreError:
             path=place,
             reason="refused",
         )
-    if state is None or state[:2] in ("08", "57"):
+    line = first_line(error)
+    if isinstance(error, psycopg.ProgrammingError | ValueError) or WRONG_URL.search(line):
         return StoreError(
-            f"{place}: the server is away ({first_line(error)})", path=place, reason="away"
+            f"{place}: cannot be asked ({line}); correct its URL in CLAUDE_MEM_DAEMON_STORES",
+            path=place,
+            reason="unreadable",
         )
-    return StoreError(
-        f"{place}: cannot be read ({state}: {first_line(error)})", path=place, reason="unreadable"
-    )
+    if state is None or state[:2] in ("08", "57"):
+        return StoreError(f"{place}: the server is away ({line})", path=place, reason="away")
+    return StoreError(f"{place}: cannot be read ({state}: {line})", path=place, reason="unreadable")
 
 
 def first_line(error: Exception) -> str:

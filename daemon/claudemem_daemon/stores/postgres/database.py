@@ -15,13 +15,15 @@ from claudemem_daemon.stores.interface import StoreUse
 from claudemem_daemon.stores.model import StoreVersion
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
-from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader
+from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader, Index
 
 MAX_IDLE: Final = 2
 RETRY_SECONDS: Final = (1.0, 60.0)
 """The first pause after a failed attempt, and the longest; each is twice the one before."""
 PROBE_SECONDS: Final = 0.25
 """For the one round trip that tells whether anything was committed."""
+MANY_ROWS: Final = 10_000
+"""From so many on, a question takes longer without the index than a person waits."""
 INDEX_SECONDS: Final = 300.0
 """How long it is taken for granted that the index is there, or is not."""
 
@@ -50,7 +52,8 @@ class DatabaseStore:
         self._outdated = 0
         """The number of a state that the database left."""
         self._answers_at = 0.0
-        self._index: tuple[bool, float] | None = None
+        self._index: Index = "missing"
+        self._index_until = 0.0
         self._read_ms: float | None = None
         self._closed = False
 
@@ -67,14 +70,19 @@ class DatabaseStore:
         try:
             try:
                 answers = self._state(*session.begin(deadline))
-                indexed = self._has_index(session)
+                indexed = self._find_index(session)
             except StoreError as error:
                 if error.reason != "away":
                     raise
                 yield self._stand_in(error)
                 return
-            self._error = None
-            yield DatabaseReader(answers, self._version(answers.number), session, indexed=indexed)
+            if self._error is not None and self._error.reason == "away":
+                self._error = None
+            known = self._error
+            reader = DatabaseReader(answers, self._version(answers.number), session, indexed)
+            yield reader
+            if reader.has_read and self._error is known:  # nothing failed this time
+                self._error = None
         except StoreError as error:
             raise self.failed(error) from None
         finally:
@@ -163,7 +171,8 @@ class DatabaseStore:
         trouble = StoreError(
             f"{error.message}; its rows here were read at {at}", path=self.path, reason="away"
         )
-        return DatabaseReader(answers, self._version(self._away_number), None, trouble)
+        version = self._version(self._away_number)
+        return DatabaseReader(answers, version, None, self._index, trouble)
 
     def _session(self, deadline: Deadline) -> Session:
         """An idle session, or one that a thread of its own opens: to connect can take as long as
@@ -235,11 +244,12 @@ class DatabaseStore:
                 self._answers = Answers(snapshot, next(self._numbers), complete, oldest)
             return self._answers
 
-    def _has_index(self, session: Session) -> bool:
-        now = time.monotonic()
-        if self._index is None or now - self._index[1] > INDEX_SECONDS:
-            self._index = bool(session.rows(sql.INDEXED.text)[0][0]), now
-        return self._index[0]
+    def _find_index(self, session: Session) -> Index:
+        if time.monotonic() > self._index_until:
+            ((present, rows),) = session.rows(sql.INDEXED.text)
+            self._index = "present" if present else "missing" if rows >= MANY_ROWS else "needless"
+            self._index_until = time.monotonic() + INDEX_SECONDS
+        return self._index
 
     def _give_back(self, session: Session) -> None:
         with self._lock:

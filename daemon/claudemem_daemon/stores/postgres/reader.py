@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -22,6 +22,8 @@ from claudemem_daemon.stores.rows import CELLS, Cell, Row, text
 from claudemem_daemon.stores.sql import Column, Table, Wanted
 
 T = TypeVar("T")
+Index = Literal["present", "missing", "needless"]
+"""The index by project; it is needless where the rows are few."""
 
 MAX_WEIGHT: Final = 16 * 1024 * 1024
 """Bytes, about, of all answers of one state; one that takes a quarter is not remembered."""
@@ -109,16 +111,17 @@ class DatabaseReader(StoreReader):
         answers: Answers,
         version: StoreVersion,
         session: Session | None,
+        index: Index,
         trouble: StoreError | None = None,
-        *,
-        indexed: bool = True,
     ) -> None:
         self.version = version
         self.trouble = trouble
         self._answers = answers
         self._session = session
-        self._indexed = indexed
-        """Whether the index by project is there."""
+        self.has_read = False
+        """Whether the database gave rows to this reader."""
+        self._index = index
+        self._indexed = index == "present"
 
     def projects(
         self,
@@ -254,7 +257,7 @@ class DatabaseReader(StoreReader):
         steps = self._rows(sql.Query("EXPLAIN " + query.text, query.parameters))
         return (
             ExplainedQuery(
-                "index" if self._indexed else "table",
+                {"present": "index", "missing": "table", "needless": "small table"}[self._index],
                 query.text,
                 tuple(
                     json.dumps(one) if isinstance(one, tuple) else one for one in query.parameters
@@ -314,7 +317,9 @@ class DatabaseReader(StoreReader):
     def _rows(self, query: sql.Query) -> list[tuple[Any, ...]]:
         if self._session is None:
             raise self.trouble or StoreError("closed", path=self.version.path, reason="away")
-        return self._session.rows(query.text, query.parameters)
+        rows = self._session.rows(query.text, query.parameters)
+        self.has_read = True
+        return rows
 
 
 def _page_size(limit: int) -> int:

@@ -58,7 +58,7 @@ INDEXED: Final = Query(
     "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indrelid = to_regclass('observations')"
     " AND indisvalid AND indpred IS NULL"
     " AND pg_get_indexdef(indexrelid, 1, true) LIKE '%metadata ->> ''project''%'),"
-    " (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass('observations'))"
+    " coalesce((SELECT reltuples FROM pg_class WHERE oid = to_regclass('observations')), 0)"
 )
 NAMES: Final = Query(
     f"SELECT {PROJECT}, bool_or(kind <> 'summary') FROM observations"
