@@ -140,10 +140,7 @@ def write(path: str, files: dict[str, bytes]) -> None:
 def wrong_with(daemon: Daemon, repository: Path, path: str, *, routes: bool) -> str | None:
     """What an answer beside the damaged store at `path` lacks."""
     body = {"cwd": str(repository)}
-    for _ in range(3):
-        answer = daemon.post("/v1/query", body)
-        if answer.status != 504:  # the machine is slow for others too; a store is slow every time
-            break
+    answer = daemon.post("/v1/query", body)
     if answer.status != 200:
         return f"query {answer.status}: {answer.text}"
     shape = answer.json()
@@ -190,10 +187,13 @@ def test_a_damaged_store_costs_its_own_rows_at_most(
     settings = {
         "CLAUDE_MEM_DAEMON_STORES": {"*": healthy},
         "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "200",
+        # What others do on the machine decides nothing: processor time is looked at instead.
+        "CLAUDE_MEM_DAEMON_TIMEOUT_MS": "60000",
     }
     Path(path).with_name("settings.json").write_text(json.dumps(settings))
     originals = [original(home / one, kind, one) for one in GENERATIONS]
     lost: list[str] = []
+    longest = 0.0
     with Daemon(home) as daemon:
         first = daemon.pid
         count = MANY if request.config.getoption("--long") else FEW
@@ -208,11 +208,16 @@ def test_a_damaged_store_costs_its_own_rows_at_most(
                     damage(chance, data)
             files[side] = bytes(data)
             write(path, files)
+            spent = daemon.processor_seconds()
             wrong = wrong_with(daemon, repository, path, routes=seed % 3 == 0)
             if wrong is None and contents(path) != {
                 side: one for side, one in files.items() if one
             }:
                 wrong = "a file was changed"
+            spent = daemon.processor_seconds() - spent
+            longest = max(longest, spent)
+            if wrong is None and spent > 1.5:
+                wrong = f"{spent:.1f} s of processor time"
             if wrong is not None:
                 names = ", ".join(one.__name__ for one in damages)
                 lost.append(f"{seed} {names} of {side or 'the store'}: {wrong[:500]}")
@@ -220,4 +225,4 @@ def test_a_damaged_store_costs_its_own_rows_at_most(
         assert daemon.reachable()
         assert "Traceback" not in daemon.errors()
     assert not lost, "\n".join(lost)
-    print(f"{count} damaged stores, {kind}: 0 lost")
+    print(f"{count} damaged stores, {kind}: 0 lost; longest {longest:.2f} s of processor time")

@@ -247,6 +247,15 @@ class Daemon:
             line = next(line for line in file if line.startswith("VmRSS:"))
         return int(line.split()[1])
 
+    def processor_seconds(self) -> float:
+        """What it has used so far; 0 where the system does not tell."""
+        try:
+            with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+                user, system = file.read().rpartition(")")[2].split()[11:13]
+        except FileNotFoundError:
+            return 0.0
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def _close(self) -> None:
         process = self._process
         if process is not None and process.poll() is None:

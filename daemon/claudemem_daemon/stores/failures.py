@@ -42,6 +42,12 @@ def translate(error: apsw.Error, path: str) -> StoreError:
         )
     if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and has_content(path + "-wal"):
         return wal_unreadable(path)
+    if extended in (apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMSIZE):
+        return StoreError(
+            f"{path}: no room for its -shm file: a full disk, or a limit of file sizes ({code})",
+            path=path,
+            reason="io",
+        )
     if isinstance(error, apsw.IOError):
         return StoreError(
             f"{path}: I/O error (network file system?) ({code})", path=path, reason="io"
