@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.local import caller_environment, state_dir
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.pipeline import Pipeline
-from claudemem_daemon.question import Question, Scope
+from claudemem_daemon.question import Question, Scope, contradiction
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.selection.model import Observation
 from claudemem_daemon.settings.configuration import Configuration
@@ -90,36 +91,16 @@ def _deadline(pipeline: Pipeline, question: Question) -> Deadline:
 
 
 def _question(
-    cwd: str | os.PathLike[str] | None,
-    projects: Iterable[str] | None,
-    *,
-    scope: Scope | None = None,
-    limit: int | None = None,
-    types: tuple[str, ...] | None = None,
-    concepts: tuple[str, ...] | None = None,
-    platform_source: str | None = None,
-    full: bool = False,
-    human: bool = False,
+    cwd: str | os.PathLike[str] | None, projects: Iterable[str] | None, **others: Any
 ) -> Question:
-    if cwd is not None and projects is not None:
-        raise InvalidRequest("give cwd or projects, not both")
     if isinstance(projects, str):
         raise InvalidRequest("projects is a list of project keys, not one text")
-    names = tuple(projects or ())
-    if projects is not None and not names:
-        raise InvalidRequest("projects is empty: name at least one project key, or give cwd")
-    return Question(
-        cwd=None
-        if names
-        else os.path.abspath(os.fsdecode(cwd) if cwd is not None else os.getcwd()),
-        projects=names,
-        # The caller is this very process, and no daemon has an environment of its own.
-        env=caller_environment(os.environ),
-        scope=scope,
-        limit=limit,
-        types=types,
-        concepts=concepts,
-        platform_source=platform_source,
-        full=full,
-        human=human,
+    names = tuple(projects) if projects is not None else None
+    wrong = contradiction(cwd, names)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    folder = (
+        None if names else os.path.abspath(os.fsdecode(cwd) if cwd is not None else os.getcwd())
     )
+    # The caller is this very process, and no daemon has an environment of its own.
+    return Question(folder, names or (), caller_environment(os.environ), **others)

@@ -15,8 +15,7 @@ from typing import Final
 
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.entries import RenderedEntry
-from claudemem_daemon.context.model import Context
-from claudemem_daemon.context.render import ContextRequest, make_context
+from claudemem_daemon.context.render import Context, ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import (
     INCOMPLETE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -44,3 +44,15 @@ class Question:
     transcript_path: str | None = None
     since: Mapping[str, int] | None = field(default=None, hash=False)
     until: Mapping[str, int] | None = field(default=None, hash=False)
+
+
+def contradiction(cwd: object, projects: Collection[str] | None, dashes: str = "") -> str | None:
+    """What is wrong with the subject of a question, for its asker; None where nothing is. `dashes`
+    come before the names of command line options."""
+    if cwd is not None and projects is not None:
+        return f"give {dashes}cwd or {dashes}projects, not both"
+    if projects is not None and not projects:
+        return (
+            f"{dashes}projects names no project; `claudemem-daemon worktrees` shows a folder's keys"
+        )
+    return None

@@ -15,7 +15,7 @@ import click
 from claudemem_daemon.context.sanitize import one_line
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.local import caller_environment
-from claudemem_daemon.question import Question
+from claudemem_daemon.question import Question, contradiction
 
 PATIENCE = 1.0
 """Seconds."""
@@ -67,16 +67,13 @@ def make_question(
     human: bool = False,
 ) -> Question:
     """The question the options ask; raises `InvalidRequest` when they contradict each other."""
-    if cwd is not None and projects is not None:
-        raise InvalidRequest("give --cwd or --projects, not both")
-    names = _names(projects) or ()
-    if projects is not None and not names:
-        raise InvalidRequest(
-            "--projects names no project; `claudemem-daemon worktrees` shows the keys of a folder"
-        )
+    names = _names(projects)
+    wrong = contradiction(cwd, names, "--")
+    if wrong is not None:
+        raise InvalidRequest(wrong)
     return Question(
         cwd=None if names else folder(cwd),
-        projects=names,
+        projects=names or (),
         env=caller_environment(os.environ),
         scope=scope,
         limit=limit,

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from claudemem_daemon.context import empty_reasons, sections
-from claudemem_daemon.context.agent_formatter import AgentFormatter
 from claudemem_daemon.context.budget import Budget, Unit
 from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.draft import Draft, Section
 from claudemem_daemon.context.entries import RenderedEntry, Timeline, timeline
 from claudemem_daemon.context.fit import fit
-from claudemem_daemon.context.human_formatter import HumanFormatter
-from claudemem_daemon.context.model import Context
-from claudemem_daemon.context.options import RenderOptions
-from claudemem_daemon.context.origin_labels import origin_labels
+from claudemem_daemon.context.formatter import Formatter, HumanFormatter
+from claudemem_daemon.context.options import RenderOptions, origin_labels
+from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
@@ -57,6 +55,25 @@ class ContextRequest:
         if self.cap is not None:
             limit = self.cap if limit is None else min(limit, self.cap)
         return Budget(limit, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`text` is empty when there is nothing to say (limit 0, excluded project).
+
+    left_out: rows of the selection that the size budget dropped. trimmed: rows that kept their
+    line but lost detail. observations: rows whose line is in the text.
+    """
+
+    text: str
+    observations: int
+    left_out: int
+    trimmed: int
+    warnings: tuple[AnswerWarning, ...]
+    dependencies: tuple[FileState, ...] = ()
+    """The transcript, when the prior message was read from it."""
+    complete: bool = True
+    """Whether time was enough to write all of it."""
 
 
 def make_context(
@@ -179,7 +196,7 @@ def _header(
 def _options(request: ContextRequest) -> RenderOptions:
     settings = request.settings
     return RenderOptions(
-        formatter=HumanFormatter() if request.question.human else AgentFormatter(),
+        formatter=HumanFormatter() if request.question.human else Formatter(),
         clock=Clock(request.zone),
         origins=origin_labels(request.question, request.keys, request.selection),
         settings=settings,

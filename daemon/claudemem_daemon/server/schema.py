@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.question import Question, Scope
+from claudemem_daemon.question import Question, Scope, contradiction
 from claudemem_daemon.selection.lookup import Ref, parse_ref
 
 MOST_PATH: Final = 4096
@@ -169,10 +169,11 @@ class Body(BaseModel):
 
     @model_validator(mode="after")
     def _one_subject(self) -> Body:
-        if self.cwd is not None and self.projects is not None:
-            raise ValueError("give cwd or projects, not both")
-        if self.cwd is None and not self.projects:
-            raise ValueError("give cwd (an absolute path) or projects (at least one key)")
+        wrong = contradiction(self.cwd, self.projects)
+        if wrong is None and self.cwd is None and self.projects is None:
+            wrong = "give cwd (an absolute path) or projects (at least one key)"
+        if wrong is not None:
+            raise ValueError(wrong)
         return self
 
     def question(self, headers: Iterable[tuple[bytes, bytes]]) -> Question:
