@@ -128,6 +128,7 @@ class Projects(Shape):
 
 class Cause(Shape):
     code: str
+    severity: str
     sentence: str
     fix: str
 

@@ -99,7 +99,7 @@ def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = No
     if used is None or used["value"] is None:
         return f"take {key} out of {path}"
     value = used["value"]
-    text = ",".join(value) if isinstance(value, list) else value
+    text = ",".join(value) if isinstance(value, list | tuple) else value
     return f'put "{key}": {json.dumps(text, ensure_ascii=False)} into {path}'
 
 
