@@ -179,7 +179,8 @@ def test_nobody_waits_for_a_huge_cell(
     daemon: Daemon, repository: Path, store: str, request: pytest.FixtureRequest
 ) -> None:
     """One row with every cell huge; beside it /healthz answers, and the daemon ends at once."""
-    size = (200 if request.config.getoption("--long") else 30) * MIB
+    # A row holds a billion bytes at most.
+    size = (180 if request.config.getoption("--long") else 30) * MIB
     facts = json.dumps([f"fact number {n}" for n in range(size // 24)])
     files = json.dumps([f"/elsewhere/place{n}/file.py" for n in range(size // 36)])
     lists = {"facts": facts, "concepts": facts, "files_read": files, "files_modified": files}

@@ -42,8 +42,13 @@ def test_one_odd_thing_takes_no_answer_away(
     readable = make(store)
     before = digest(tmp_path)
     world.settings(
-        {"CLAUDE_MEM_DAEMON_STORES": {"*": str(store)}, "CLAUDE_MEM_CONTEXT_OBSERVATIONS": 200}
+        {
+            "CLAUDE_MEM_DAEMON_STORES": {"*": str(store)},
+            "CLAUDE_MEM_CONTEXT_OBSERVATIONS": 200,
+            "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 60_000,
+        }
     )
+    spent = world.daemon.processor_seconds()
     cwd = str(world.root / "app")
     told = world.query(cwd)
     titles = [row["title"] for row in told["observations"]]
@@ -67,6 +72,7 @@ def test_one_odd_thing_takes_no_answer_away(
     assert "store_unreadable" not in {one["code"] for one in told["warnings"]} or not readable
     if name in ("odd values in observations.id", "odd values in session_summaries.id"):
         assert "store_rows" in {one["code"] for one in told["warnings"]}
+    assert world.daemon.processor_seconds() - spent < 8 * 1.5
     assert digest(tmp_path) == before
     assert "Error" not in world.daemon.errors()
 
