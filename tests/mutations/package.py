@@ -42,8 +42,8 @@ MUTATIONS: Final = (
     Mutation(
         "a store's own schema runs nothing",
         "stores/connection.py",
-        "        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)",
-        "        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1)",
+        "    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)",
+        "    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1)",
         "stores/test_read_only.py",
     ),
     Mutation(

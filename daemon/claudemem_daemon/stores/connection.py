@@ -12,8 +12,12 @@ import apsw
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import State
-from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores.failures import has_content, unreachable, wal_unreadable
+from claudemem_daemon.stores.failures import (
+    has_content,
+    store_error,
+    unreachable,
+    wal_unreadable,
+)
 
 Identity = tuple[int, int]
 """device, inode"""
@@ -72,6 +76,20 @@ class Guard:
         return over and not (self.deadline is not None and self.deadline.passed)
 
 
+def _opened(path: str, mode: Mode, statements: int) -> apsw.Connection:
+    """Opens lazily: the first statement reads the file. Raises `apsw.Error`."""
+    # Byte for byte: as a URI the path may hold `%`, `?`, `#`, line breaks, and no UTF-8.
+    name = "file://" + quote(os.fsencode(os.path.abspath(path)))
+    db = apsw.Connection(
+        name if mode == "usual" else f"{name}?{mode}=1",
+        flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+        statementcachesize=statements,
+    )
+    db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    return db
+
+
 class Connection:
     """An open store file. Used by one thread at a time."""
 
@@ -86,21 +104,7 @@ class Connection:
         self.schema_version = 0
         self._schema_size: tuple[apsw.SQLiteValue, ...] = ()
         self._checked: State | None = None
-        self.db = apsw.Connection(
-            _uri(path, mode),
-            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-            statementcachesize=48,
-        )
-        self._make_safe()
-
-    @property
-    def locked(self) -> bool:
-        return self.mode == "usual"
-
-    def _make_safe(self) -> None:
-        db = self.db
-        db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        self.db = db = _opened(path, mode, 48)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
@@ -108,16 +112,24 @@ class Connection:
         db.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
         db.set_progress_handler(self.guard, STEPS)
 
+    @property
+    def locked(self) -> bool:
+        return self.mode == "usual"
+
     def prepare(self) -> None:
         """Settings that read the file; once, before the first query."""
         for pragma in _ALWAYS:
             self.db.execute(pragma, can_cache=False).fetchall()
 
-    def begin(self, deadline: Deadline) -> None:
-        """Fix the state that is read; waits for a lock no longer than the deadline."""
+    def wait_until(self, deadline: Deadline) -> None:
+        """Let locks be waited for, and statements run, no longer than that."""
         self.guard.deadline = deadline
         self.guard.budget = None
         self.db.set_busy_timeout(max(1, int(deadline.remaining() * 1000)))
+
+    def begin(self, deadline: Deadline) -> None:
+        """Fix the state that is read; waits for a lock no longer than the deadline."""
+        self.wait_until(deadline)
         self.db.execute("BEGIN")
         # The transaction begins with the first reading.
         version = int(self._cell("PRAGMA schema_version"))  # type: ignore[arg-type]  # a number
@@ -160,13 +172,7 @@ class ChangeCounter:
 
     def __init__(self, path: str, busy_ms: int) -> None:
         """Waits that long for a lock. Raises `apsw.Error`."""
-        self._db = apsw.Connection(
-            _uri(path, "usual"),
-            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-            statementcachesize=2,
-        )
-        self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        self._db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        self._db = _opened(path, "usual", 2)
         self._db.set_busy_timeout(busy_ms)
         # With more it would hold 85 KB ready for pages that nobody asks it for.
         self._db.execute("PRAGMA cache_size = 1", can_cache=False).fetchall()
@@ -195,22 +201,21 @@ def open_connection(path: str, opening: int, mode: Mode, deadline: Deadline) -> 
     Raises `apsw.Error` and `StoreError`.
     """
     try:
-        return _opened(path, opening, mode, deadline)
+        return _readable(path, opening, mode, deadline)
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         if not may_be_immutable(path):
             raise
-    connection = _opened(path, opening, "immutable", deadline)
+    connection = _readable(path, opening, "immutable", deadline)
     if not may_be_immutable(path):
         connection.close()
         raise wal_unreadable(path)
     return connection
 
 
-def _opened(path: str, opening: int, mode: Mode, deadline: Deadline) -> Connection:
+def _readable(path: str, opening: int, mode: Mode, deadline: Deadline) -> Connection:
     connection = Connection(path, opening=opening, mode=mode)
     try:
-        connection.guard.deadline = deadline
-        connection.db.set_busy_timeout(max(1, int(deadline.remaining() * 1000)))
+        connection.wait_until(deadline)
         connection.prepare()
         # SQLite opens lazily: only a statement tells whether the file can be read.
         connection.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1", can_cache=False).fetchall()
@@ -224,24 +229,24 @@ def check_openable(path: str) -> Identity:
     """Which file is at `path` now, symbolic links followed.
 
     Raises `StoreError` for what may not be opened: what is missing, empty, no regular file, or
-    another user's. Opening another user's WAL store would leave side files there that are ours, and that
-    their owner can no longer use.
+    another user's. Opening another user's WAL store would leave side files there that are ours, and
+    that their owner can no longer use.
     """
     try:
         seen = os.stat(path)
     except (OSError, ValueError) as error:
         raise unreachable(path, error) from None
     if not stat.S_ISREG(seen.st_mode):
-        raise StoreError(f"{path}: not a regular file", path=path, reason="foreign")
+        raise store_error(path, "foreign", "not a regular file")
     if not seen.st_size:
         # SQLite would delete a WAL or journal beside it, though it only reads.
-        raise StoreError(f"{path}: an empty file", path=path, reason="foreign")
+        raise store_error(path, "foreign", "an empty file")
     if seen.st_uid != os.geteuid():
-        message = (
-            f"{path}: belongs to user {seen.st_uid}, we are user {os.geteuid()};"
+        what = (
+            f"belongs to user {seen.st_uid}, we are user {os.geteuid()};"
             " run as its owner, another user's store is not opened"
         )
-        raise StoreError(message, path=path, reason="owner")
+        raise store_error(path, "owner", what)
     return (seen.st_dev, seen.st_ino)
 
 
@@ -262,9 +267,3 @@ def at_rest(path: str) -> bool:
         return False
     wal_mode = head.startswith(b"SQLite format 3\0") and head[18:20] == b"\2\2"
     return wal_mode and not os.path.lexists(path + "-wal")
-
-
-def _uri(path: str, mode: Mode) -> str:
-    """The path byte for byte: as a URI it may hold `%`, `?`, `#`, line breaks, and no UTF-8."""
-    name = "file://" + quote(os.fsencode(os.path.abspath(path)))
-    return name if mode == "usual" else f"{name}?{mode}=1"

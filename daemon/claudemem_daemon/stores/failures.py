@@ -11,14 +11,18 @@ import apsw
 from claudemem_daemon.errors import StoreError
 
 
+def store_error(path: str, reason: str, what: str) -> StoreError:
+    return StoreError(f"{path}: {what}", path=path, reason=reason)
+
+
 def unreachable(path: str, error: OSError | ValueError) -> StoreError:
     """Why there is no file to be had at `path`: nothing there, or no way to it."""
     if not isinstance(error, OSError):
-        return StoreError(f"{path}: no possible path", path=path, reason="unreadable")
+        return store_error(path, "unreadable", "no possible path")
     if not isinstance(error, FileNotFoundError):
-        return StoreError(f"{path}: {error.strerror}", path=path, reason="unreadable")
+        return store_error(path, "unreadable", str(error.strerror))
     what = "a link to a store that is not there" if os.path.islink(path) else "no store there"
-    return StoreError(f"{path}: {what}", path=path, reason="missing")
+    return store_error(path, "missing", what)
 
 
 def translate(error: apsw.Error, path: str) -> StoreError:
@@ -29,45 +33,32 @@ def translate(error: apsw.Error, path: str) -> StoreError:
     if isinstance(error, apsw.InterruptError):
         return slow(path)
     if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return StoreError(f"{path}: locked by another process ({code})", path=path, reason="busy")
+        return store_error(path, "busy", f"locked by another process ({code})")
     if isinstance(error, apsw.NotADBError):
-        return StoreError(f"{path}: no SQLite file ({code})", path=path, reason="foreign")
+        return store_error(path, "foreign", f"no SQLite file ({code})")
     if isinstance(error, apsw.CorruptError | apsw.FormatError):
-        return StoreError(f"{path}: damaged ({code}: {detail})", path=path, reason="corrupt")
+        return store_error(path, "corrupt", f"damaged ({code}: {detail})")
     if extended == apsw.SQLITE_READONLY_ROLLBACK:
-        return StoreError(
-            f"{path}: its writer died in a transaction: open it once with claude-mem ({code})",
-            path=path,
-            reason="hot_journal",
-        )
+        what = f"its writer died in a transaction: open it once with claude-mem ({code})"
+        return store_error(path, "hot_journal", what)
     if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and has_content(path + "-wal"):
         return wal_unreadable(path)
     if extended in (apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMSIZE):
-        return StoreError(
-            f"{path}: no room for its -shm file: a full disk, or a limit of file sizes ({code})",
-            path=path,
-            reason="io",
-        )
+        what = f"no room for its -shm file: a full disk, or a limit of file sizes ({code})"
+        return store_error(path, "io", what)
     if isinstance(error, apsw.IOError):
-        return StoreError(
-            f"{path}: I/O error (network file system?) ({code})", path=path, reason="io"
-        )
-    return StoreError(f"{path}: cannot be read ({code}: {detail})", path=path, reason="unreadable")
-
-
-def unexpected(error: Exception, path: str) -> StoreError:
-    """A fault of ours that this store brought to light: it costs this store alone. The store's own
-    text can be in the error, so only its kind is told, and the log has where it came from."""
-    log_fault(error, path)
-    return StoreError(
-        f"{path}: not read: {type(error).__name__}, a fault of claudemem-daemon: please report it",
-        path=path,
-        reason="unreadable",
-    )
+        return store_error(path, "io", f"I/O error (network file system?) ({code})")
+    return store_error(path, "unreadable", f"cannot be read ({code}: {detail})")
 
 
 def as_store_error(error: Exception, path: str) -> StoreError:
-    return error if isinstance(error, StoreError) else unexpected(error, path)
+    """A fault of ours that this store brought to light costs this store alone. The store's own text
+    can be in the error, so only its kind is told, and the log has where it came from."""
+    if isinstance(error, StoreError):
+        return error
+    log_fault(error, path)
+    what = f"not read: {type(error).__name__}, a fault of claudemem-daemon: please report it"
+    return store_error(path, "unreadable", what)
 
 
 def log_fault(error: Exception, path: str) -> None:
@@ -79,12 +70,12 @@ def log_fault(error: Exception, path: str) -> None:
 
 def slow(path: str) -> StoreError:
     """The deadline came first."""
-    return StoreError(f"{path}: not read to the end in time", path=path, reason="slow")
+    return store_error(path, "slow", "not read to the end in time")
 
 
 def wal_unreadable(path: str) -> StoreError:
-    message = f"{path}: store not readable: WAL pending, directory not writable"
-    return StoreError(message, path=path, reason="wal_pending")
+    what = "store not readable: WAL pending, directory not writable"
+    return store_error(path, "wal_pending", what)
 
 
 def has_content(path: str) -> bool:

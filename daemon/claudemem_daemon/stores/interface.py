@@ -177,6 +177,14 @@ class StoreUse:
     read_ms: float | None
 
 
+def store_use(
+    path: str, error: StoreError | None, version: int | None, connections: int, ms: float | None
+) -> StoreUse:
+    if error is None:
+        return StoreUse(path, True, None, None, version, connections, ms)
+    return StoreUse(path, False, error.message, error.reason, version, connections, ms)
+
+
 class Store(Protocol):
     """One store of the pool. Safe from several threads."""
 

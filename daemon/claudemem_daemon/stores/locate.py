@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -16,12 +17,15 @@ from claudemem_daemon.repository.names import FolderNames
 from claudemem_daemon.settings.exclusion import nfc
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
-from claudemem_daemon.stores.failures import unreachable
+from claudemem_daemon.stores.failures import store_error, unreachable
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
 from claudemem_daemon.stores.trust import Trust
 from claudemem_daemon.warning import AnswerWarning
 
 STORES: Final = "CLAUDE_MEM_DAEMON_STORES"
+
+Identity = tuple[int, int]
+"""device, inode"""
 
 
 def locate(
@@ -42,8 +46,7 @@ def locate(
     would otherwise get around `allow`.
     """
     checkouts = keys.checkouts
-    search = _Search(trust)
-    search.dependencies.extend(trust.dependencies)
+    search = _Search(trust, dependencies=[*trust.dependencies])
     named = _named(search, checkouts, _near(repository, checkouts))
     by_checkout = data_dir_of_checkout or (
         "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
@@ -56,13 +59,15 @@ def locate(
     shared = os.path.join(settings.data_dir, STORE_NAME)
     # Looked at before the checkouts' own, listed after them: a file that is both is the user's.
     if not by_checkout:
-        search.claim(shared)
+        search.users = _identity(shared)
     for one in named:
-        if one.path is None:
-            search.warn_relative(one)
-        else:
-            search.add(one.path, one.rule, explicit=False, trusted=False)
-    search.add(shared, "shared store", explicit=False, trusted=not by_checkout, quiet=True)
+        if one.path is not None:
+            search.add(one.path, one.rule)
+            continue
+        ignored = f"CLAUDE_MEM_DATA_DIR {one.value!r} is ignored: not an absolute path"
+        message = f"{one.file}: {ignored}"
+        search.warnings.append(AnswerWarning("store_path_relative", message, path=one.file))
+    search.add(shared, "shared store", trusted=not by_checkout, shared=True)
     return Located(
         search.lettered(shared),
         tuple(search.refused),
@@ -84,41 +89,43 @@ class _Search:
     refused: list[StoreReport] = field(default_factory=list)
     warnings: list[AnswerWarning] = field(default_factory=list)
     dependencies: list[FileDependency] = field(default_factory=list)
-    _seen: set[tuple[int, int]] = field(default_factory=set)
-    _positions: dict[tuple[int, int], int] = field(default_factory=dict)
+    users: Identity | None = None
+    """The user's own store: no checkout's word about it makes it wait."""
+    _positions: dict[Identity, int] = field(default_factory=dict)
+    """Of every file that was added, among `stores`; -1 where it is not one of them."""
     _missing: set[str] = field(default_factory=set)
-    _users: set[tuple[int, int]] = field(default_factory=set)
-
-    def claim(self, path: str) -> None:
-        """The user's own store: no checkout's word about it makes it wait."""
-        state = file_state(path).state
-        if state is not None:
-            self._users.add((state[0], state[1]))
 
     def add(
-        self, path: str, rule: str, *, explicit: bool, trusted: bool, quiet: bool = False
+        self,
+        path: str,
+        rule: str,
+        *,
+        explicit: bool = False,
+        trusted: bool = False,
+        shared: bool = False,
     ) -> None:
         """Take the store at `path`, or say why not."""
         seen = file_state(path)
         if seen.state is None:
-            self._not_there(path, rule, explicit=explicit, quiet=quiet)
+            self._add_missing(path, rule, explicit=explicit, shared=shared)
             return
         identity = (seen.state[0], seen.state[1])
-        if identity in self._seen or (not quiet and identity in self._users):
+        own = identity == self.users
+        if identity in self._positions or (own and not shared):
             return
-        self._seen.add(identity)
-        self._positions[identity] = len(self.stores)
-        if trusted or identity in self._users:
-            self.stores.append(StoreRef(path, rule))
-            return
-        same = file_identity(path)
-        if self.trust.allowed(path):
+        if not (trusted or own):
             # Looked at before: another file in its place since then has to be allowed again.
+            same = file_identity(path)
+            if not self.trust.allowed(path):
+                self._positions[identity] = -1
+                self.dependencies.append(seen)
+                self._refuse(path, rule)
+                return
             self.dependencies.append(same)
-            self.stores.append(StoreRef(path, rule))
-            return
-        del self._positions[identity]
-        self.dependencies.append(seen)
+        self._positions[identity] = len(self.stores)
+        self.stores.append(StoreRef(path, rule))
+
+    def _refuse(self, path: str, rule: str) -> None:
         message = (
             f"{path} waits: {rule}, and a checkout's own store is read only after"
             f" `claudemem-daemon allow {quoted(path)}`"
@@ -135,34 +142,33 @@ class _Search:
     def lettered(self, shared: str) -> tuple[StoreRef, ...]:
         """The stores, all but the first with a letter. The first is the shared store where it is
         among them, whatever name it was found by: its ids are those of claude-mem's own tools."""
-        state = file_state(shared).state
-        first = 0
-        if state is not None and (state[0], state[1]) in self._positions:
-            first = self._positions[state[0], state[1]]
+        identity = _identity(shared)
+        first = max(0, self._positions.get(identity, 0)) if identity is not None else 0
         letters = iter(range(len(self.stores)))
         return tuple(
             ref if number == first else replace(ref, letter=store_letter(next(letters)))
             for number, ref in enumerate(self.stores)
         )
 
-    def _not_there(self, path: str, rule: str, *, explicit: bool, quiet: bool) -> None:
+    def _add_missing(self, path: str, rule: str, *, explicit: bool, shared: bool) -> None:
         if path in self._missing:
             return
         self._missing.add(path)
         self.dependencies.append(file_identity(path))
         error = _why_not(path)
         # No store yet is how every memory begins; a way that leads nowhere is not.
-        nothing = error.reason == "missing" and not os.path.lexists(path)
-        if quiet and nothing:
+        absent = error.reason == "missing" and not os.path.lexists(path)
+        if shared and absent:
             return
-        message = error.message if quiet else f"{error.message} ({rule})"
+        message = error.message if shared else f"{error.message} ({rule})"
         self.refused.append(StoreReport(path, False, message, None, rule, error.reason))
-        if explicit or not nothing:
+        if explicit or not absent:
             self.warnings.append(AnswerWarning(f"store_{error.reason}", message, path=path))
 
-    def warn_relative(self, one: Named) -> None:
-        message = f"{one.file}: CLAUDE_MEM_DATA_DIR {one.value!r} is ignored: not an absolute path"
-        self.warnings.append(AnswerWarning("store_path_relative", message, path=one.file))
+
+def _identity(path: str) -> Identity | None:
+    state = file_state(path).state
+    return None if state is None else (state[0], state[1])
 
 
 def store_letter(number: int) -> str:
@@ -176,15 +182,13 @@ def _why_not(path: str) -> StoreError:
         os.stat(path)
     except (OSError, ValueError) as error:
         return unreachable(path, error)
-    return StoreError(f"{path}: no store there", path=path, reason="missing")
+    return store_error(path, "missing", "no store there")
 
 
 def quoted(path: str) -> str:
     """The path as a shell takes it back, odd bytes included."""
-    if path.isprintable() and not set(path) & set(" '\"\\$`!*?[](){}<>|&;#~\t\n"):
-        return path
     if path.isprintable():
-        return "'" + path.replace("'", "'\\''") + "'"
+        return shlex.quote(path)
     body = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}"
         for byte in os.fsencode(path)
@@ -233,9 +237,9 @@ def _mapped(search: _Search, checkouts: Sequence[str], settings: Settings) -> li
     search.dependencies.extend(names.dependencies)
     for pattern, values in settings.stores.items():
         if pattern == "*":
-            everywhere += [("CLAUDE_MEM_DAEMON_STORES, key *", value) for value in values]
+            everywhere += [(f"{STORES}, key *", value) for value in values]
             continue
         glob = nfc(pattern.rstrip("/") or "/")
         if any(fnmatch.fnmatchcase(name, glob) for name in folders):
-            found += [(f"CLAUDE_MEM_DAEMON_STORES, key {pattern}", value) for value in values]
+            found += [(f"{STORES}, key {pattern}", value) for value in values]
     return found + everywhere

@@ -18,7 +18,7 @@ from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
-from claudemem_daemon.stores.failures import log_fault, slow, translate, unexpected
+from claudemem_daemon.stores.failures import as_store_error, log_fault, slow, translate
 from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.odd_text import text_rows
@@ -351,7 +351,7 @@ class SqliteReader(StoreReader):
                 raise OutOfBudget from None
             raise translate(error, connection.path) from None
         except Exception as error:  # noqa: BLE001 - it costs this store alone
-            raise unexpected(error, connection.path) from None
+            raise as_store_error(error, connection.path) from None
         finally:
             if looks is not None:
                 guard.budget = None

@@ -6,7 +6,7 @@ from typing import Final
 
 import apsw
 
-from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.failures import store_error
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.rows import Cell, text
@@ -39,11 +39,7 @@ def probe(db: apsw.Connection, path: str) -> Schema:
     )
     if not observations >= NEEDED or session is None:
         what = f"tables: {', '.join(sorted(tables)[:5])}" if tables else "an empty SQLite file"
-        raise StoreError(
-            f"{path}: no claude-mem store ({what})".translate(_PLAIN),
-            path=path,
-            reason="foreign",
-        )
+        raise store_error(path, "foreign", f"no claude-mem store ({what})".translate(_PLAIN))
     summaries = columns["session_summaries"]
     if not summaries >= NEEDED | {session}:
         summaries = frozenset()

@@ -20,8 +20,8 @@ from claudemem_daemon.stores.connection import (
     check_openable,
     open_connection,
 )
-from claudemem_daemon.stores.failures import has_content, translate, unexpected
-from claudemem_daemon.stores.interface import StoreChanged, StoreUse
+from claudemem_daemon.stores.failures import as_store_error, has_content, store_error, translate
+from claudemem_daemon.stores.interface import StoreChanged, StoreUse, store_use
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Learnt
 from claudemem_daemon.stores.reader import SqliteReader
@@ -67,7 +67,6 @@ class SqliteStore:
 
     @contextmanager
     def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[SqliteReader]:
-        """One state of the store, for one request. Raises `StoreError`, also in the middle."""
         known = self._error
         if known is not None and time.monotonic() < self._asleep_until:
             raise StoreError(known.message, path=known.path, reason=known.reason)
@@ -79,14 +78,12 @@ class SqliteStore:
                 # Before the reading: what goes wrong in its middle is told by `failed`.
                 self._error = None
                 yield reader
-        except apsw.Error as error:
-            raise self.failed(translate(error, self.path)) from None
-        except StoreError as error:
-            raise self.failed(error) from None
         except StoreChanged:
             raise
+        except apsw.Error as error:
+            raise self.failed(translate(error, self.path)) from None
         except Exception as error:  # noqa: BLE001 - it costs this store alone
-            raise self.failed(unexpected(error, self.path)) from None
+            raise self.failed(as_store_error(error, self.path)) from None
         finally:
             with self._lock:
                 self._readings -= 1
@@ -112,18 +109,15 @@ class SqliteStore:
 
     def _check_unchanged(self, before: State | None) -> None:
         if file_state(self.path).state != before or has_content(self.path + "-wal"):
-            message = f"{self.path}: written to while it was read"
-            raise StoreError(message, path=self.path, reason="busy")
+            raise store_error(self.path, "busy", "written to while it was read")
 
     @property
     def idle_since(self) -> float | None:
-        """When it was last used, on the monotonic clock; None where nothing is open."""
         if self._readings:
             return time.monotonic()
         return self._states.last_used if self._idle or self._states.is_open else None
 
     def failed(self, error: StoreError) -> StoreError:
-        """Note what ended a reading, for `describe` and for the back-off."""
         self._error = error
         if error.reason == "io":
             self._asleep_until = time.monotonic() + BACK_OFF_SECONDS
@@ -133,19 +127,11 @@ class SqliteStore:
         return error
 
     def describe(self) -> StoreUse:
-        error, schema = self._error, self._schema
-        return StoreUse(
-            self.path,
-            error is None,
-            error.message if error is not None else None,
-            error.reason if error is not None else None,
-            schema[1].version if schema is not None else None,
-            len(self._idle) + len(self._in_use),
-            self._read_ms,
-        )
+        version = self._schema[1].version if self._schema is not None else None
+        connections = len(self._idle) + len(self._in_use)
+        return store_use(self.path, self._error, version, connections, self._read_ms)
 
     def let_go(self) -> None:
-        """Close what is open and not in use; what is in use is closed when it comes back."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -198,11 +184,8 @@ class SqliteStore:
             finally:
                 if not good:
                     self._give_back(connection, healthy=False)
-        raise StoreError(
-            f"{self.path}: replaced again and again while it was opened",
-            path=self.path,
-            reason="unreadable",
-        )
+        what = "replaced again and again while it was opened"
+        raise store_error(self.path, "unreadable", what)
 
     def _mode(self, number: int, locked: bool) -> Mode:
         free = not locked and number and self._rollback_journal and self._states.wal_is_empty

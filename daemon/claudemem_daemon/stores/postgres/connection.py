@@ -13,6 +13,7 @@ from psycopg.abc import PQGen
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.failures import slow, store_error
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
@@ -160,44 +161,27 @@ class Session:
 
 def translate(error: Exception, place: str) -> StoreError:
     """What the server's or libpq's complaint means, in one line without a secret."""
-    state = getattr(error, "sqlstate", None)
+    state, words, line = getattr(error, "sqlstate", None), str(error), first_line(error)
     if isinstance(error, Late):
-        return StoreError(
-            f"{place}: the server is away (no answer in time)", path=place, reason="away"
-        )
+        return store_error(place, "away", "the server is away (no answer in time)")
     if isinstance(error, errors.QueryCanceled | errors.InFailedSqlTransaction):
-        return StoreError(f"{place}: not read to the end in time", path=place, reason="slow")
+        return slow(place)
     if isinstance(error, errors.InsufficientPrivilege):
-        return StoreError(
-            f"{place}: its user may not read it; grant it SELECT on observations and"
-            " server_sessions",
-            path=place,
-            reason="refused",
-        )
+        what = "its user may not read it; grant it SELECT on observations and server_sessions"
+        return store_error(place, "refused", what)
     if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
-        return StoreError(
-            f"{place}: not the database of a claude-mem server ({first_line(error)})",
-            path=place,
-            reason="foreign",
-        )
+        return store_error(place, "foreign", f"not the database of a claude-mem server ({line})")
     if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification) or (
-        "authentication failed" in str(error) or "no password supplied" in str(error)
+        "authentication failed" in words or "no password supplied" in words
     ):
-        return StoreError(
-            f"{place}: the server refuses the password; put the right one into ~/.pgpass",
-            path=place,
-            reason="refused",
-        )
-    line = first_line(error)
+        what = "the server refuses the password; put the right one into ~/.pgpass"
+        return store_error(place, "refused", what)
     if isinstance(error, psycopg.ProgrammingError | ValueError) or WRONG_URL.search(line):
-        return StoreError(
-            f"{place}: cannot be asked ({line}); correct its URL in CLAUDE_MEM_DAEMON_STORES",
-            path=place,
-            reason="unreadable",
-        )
+        what = f"cannot be asked ({line}); correct its URL in CLAUDE_MEM_DAEMON_STORES"
+        return store_error(place, "unreadable", what)
     if state is None or state[:2] in ("08", "57"):
-        return StoreError(f"{place}: the server is away ({line})", path=place, reason="away")
-    return StoreError(f"{place}: cannot be read ({state}: {line})", path=place, reason="unreadable")
+        return store_error(place, "away", f"the server is away ({line})")
+    return store_error(place, "unreadable", f"cannot be read ({state}: {line})")
 
 
 def first_line(error: Exception) -> str:

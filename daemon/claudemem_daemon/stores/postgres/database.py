@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores.interface import StoreUse
+from claudemem_daemon.stores.interface import StoreUse, store_use
 from claudemem_daemon.stores.model import StoreVersion
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
@@ -107,16 +107,8 @@ class DatabaseStore:
         return error
 
     def describe(self) -> StoreUse:
-        error = self._error
-        return StoreUse(
-            self.path,
-            error is None,
-            error.message if error is not None else None,
-            error.reason if error is not None else None,
-            None,
-            len(self._idle) + len(self._in_use),
-            self._read_ms,
-        )
+        connections = len(self._idle) + len(self._in_use)
+        return store_use(self.path, self._error, None, connections, self._read_ms)
 
     def let_go(self) -> None:
         with self._lock:
