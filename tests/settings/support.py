@@ -96,6 +96,7 @@ def freeze_stats(monkeypatch: pytest.MonkeyPatch) -> None:
     stat = dependencies._stat
 
     def frozen(path: str) -> Any:
-        return seen.setdefault(path, (stat(path)[0], False))
+        found, _, is_link = stat(path)
+        return seen.setdefault(path, (found, False, is_link))
 
     monkeypatch.setattr(dependencies, "_stat", frozen)

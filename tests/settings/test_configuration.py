@@ -563,7 +563,7 @@ def test_an_unchanged_file_costs_one_stat_and_no_read(
     home.write({LIMIT: 3})
     settings = home.settled()
     looked: list[str] = []
-    stat = os.stat
+    stat = os.lstat
 
     def counted(path: str) -> os.stat_result:
         looked.append(path)
@@ -573,7 +573,7 @@ def test_an_unchanged_file_costs_one_stat_and_no_read(
         raise AssertionError(f"{path} was read")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "stat", counted)
+        patched.setattr(os, "lstat", counted)
         patched.setattr(os, "open", unexpected)
         assert home.ask() is settings
     assert looked.count(str(home.file)) == 1

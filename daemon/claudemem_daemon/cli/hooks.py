@@ -177,4 +177,4 @@ def _checkout(user: bool, project: bool) -> str | None:
 def _claude_mem_settings() -> Mapping[str, object] | None:
     from claudemem_daemon.settings.configuration import Configuration
 
-    return read_values(Configuration(os.environ).settings_path)
+    return read_values(Configuration(os.environ).settings_paths[-1])

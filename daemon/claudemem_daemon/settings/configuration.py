@@ -14,11 +14,11 @@ from claudemem_daemon.hook import DEFAULT_TIMEOUT_MS, TIMEOUT
 from claudemem_daemon.local import home_dir
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
-from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, KEYS, shown
-from claudemem_daemon.settings.lastgood import LoadedFile, RejectedEdit, SettingsFile
-from claudemem_daemon.settings.model import Origin, Settings, Source
+from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, KEYS
+from claudemem_daemon.settings.model import Settings, Source
 from claudemem_daemon.settings.observer import observer_health
-from claudemem_daemon.settings.precedence import Inputs, decide
+from claudemem_daemon.settings.precedence import DataDir, Environments, Inputs, decide
+from claudemem_daemon.settings.settings_file import RejectedEdit, SettingsFile
 from claudemem_daemon.warning import AnswerWarning
 
 CLAUDE_DIR: Final = "CLAUDE_CONFIG_DIR"
@@ -61,15 +61,6 @@ class SettingsRevision:
         return self.configuration.revision == self.number
 
 
-@dataclass(frozen=True, slots=True)
-class _DataDir:
-    path: str
-    source: Source
-    warnings: tuple[AnswerWarning, ...] = ()
-    decided_by: LoadedFile | None = None
-    """The home folder's settings.json, where it was asked."""
-
-
 class Configuration:
     """All settings of one process. Reads; creates nothing. Safe from several threads: a file that
     takes long to read holds up those alone who need it."""
@@ -78,8 +69,7 @@ class Configuration:
         self._memo = memo or Memo()
         self._environ = _ours(environ)
         self._home = home_dir(environ)
-        self._usual = os.path.join(self._home, ".claude-mem")
-        self._at_home = self._watch_over(os.path.join(self._usual, FILE))
+        self._at_home = self._new_file(os.path.join(self._home, ".claude-mem", FILE))
         self._elsewhere: dict[str, SettingsFile] = {}
         self._revision = 1
         self._lock = threading.Lock()
@@ -95,17 +85,13 @@ class Configuration:
         return self._revision
 
     @property
-    def settings_path(self) -> str:
-        """The settings.json of a caller that says nothing of its own."""
-        return os.path.join(self._data_dir({}).path, FILE)
-
-    @property
     def settings_paths(self) -> tuple[str, ...]:
-        """Every settings.json on which such a caller's answer depends: the one in the home folder,
-        where it says which data dir counts, and the one in the data dir."""
-        place = self._data_dir({})
-        decider = (self._at_home.path,) if place.decided_by is not None else ()
-        return tuple(dict.fromkeys((*decider, os.path.join(place.path, FILE))))
+        """Every settings.json on which the answer to a caller that says nothing of its own depends:
+        the one in the home folder, where it says which data dir counts, and the one in the data
+        dir."""
+        data_dir = self._data_dir(self._environments({}))
+        decider = (self._at_home.path,) if data_dir.decided_by is not None else ()
+        return tuple(dict.fromkeys((*decider, os.path.join(data_dir.path, FILE))))
 
     def snapshot(self, question: Question, refused: frozenset[str] = frozenset()) -> Settings:
         """Every setting for this question; the same object while nothing changed, which a stat of
@@ -148,11 +134,11 @@ class Configuration:
         return Reload(settings.revision, settings.warnings)
 
     def state(self) -> ConfigurationState:
-        """One look at the settings, for `status`."""
+        """The settings in force, for `status`."""
         settings = self.snapshot(Question(cwd=None))
         # The snapshot has just looked at both files; no need to do so again.
-        keeper = self._file(settings.settings_path)
-        file = keeper.last or keeper.glance()
+        settings_file = self._file(settings.settings_path)
+        file = settings_file.last or settings_file.current()
         rejected = file.rejected
         if rejected is None and settings.sources[DATA_DIR].origin in ("settings", "default"):
             decider = self._at_home.last
@@ -169,85 +155,77 @@ class Configuration:
         )
 
     def _decide(self, question: Question, refused: frozenset[str]) -> Settings:
-        daemon = {name: value for name, value in self._environ.items() if name not in refused}
-        env = _ours(question.env)
+        environments = self._environments(question.env, refused)
         revision = 0
         while revision != self._revision:
-            # The number goes with what was seen: a change that these looks find, or that somebody
-            # else finds meanwhile, is looked at again under its own number.
+            # The number goes with what was seen: a change that is seen here, or by somebody else
+            # meanwhile, is read again under its own number.
             revision = self._revision
-            place = self._data_dir(env)
-            path = os.path.join(place.path, FILE)
-            file = self._file(path).glance()
-        claude_dir = env.get(CLAUDE_DIR) or daemon.get(CLAUDE_DIR) or ""
+            data_dir = self._data_dir(environments)
+            path = os.path.join(data_dir.path, FILE)
+            file = self._file(path).current()
+        claude_dir = environments.caller.get(CLAUDE_DIR) or environments.daemon.get(CLAUDE_DIR, "")
         if not os.path.isabs(claude_dir):
             claude_dir = os.path.join(self._home, ".claude")
-        health = observer_health(place.path)
+        health = observer_health(data_dir.path)
         dependencies: tuple[Dependency, ...] = (file.dependencies, health)
         observer = (health.warning,) if health.warning is not None else ()
-        warnings = (*place.warnings, *file.warnings, *observer)
-        if place.decided_by is not None and path != self._at_home.path:
-            dependencies = (place.decided_by.dependencies, *dependencies)
-            warnings = (*_on_data_dir(place.decided_by), *warnings)
-        dependencies = (SettingsRevision(self, revision), *dependencies)
-        return decide(
-            Inputs(
-                question=question,
-                caller=env,
-                daemon=daemon,
-                file=file.values,
-                home=self._home,
-                path=path,
-                revision=revision,
-                data_dir=place.path,
-                data_dir_source=place.source,
-                claude_dir=claude_dir,
-                warnings=warnings,
-                dependencies=dependencies,
-                memo=self._memo,
+        warnings = (*data_dir.warnings, *file.warnings, *observer)
+        decider = data_dir.decided_by
+        if decider is not None and path != self._at_home.path:
+            dependencies = (decider.dependencies, *dependencies)
+            # What is to be said of the home folder's file by those who read another one.
+            about = (
+                warning
+                for warning in decider.warnings
+                if warning.key == DATA_DIR or warning.code == "settings_rejected"
             )
+            warnings = (*about, *warnings)
+        inputs = Inputs(
+            question=question,
+            environments=environments,
+            file=file.values,
+            path=path,
+            revision=revision,
+            data_dir=data_dir,
+            claude_dir=claude_dir,
+            warnings=warnings,
+            dependencies=(SettingsRevision(self, revision), *dependencies),
         )
+        return decide(inputs, self._memo)
 
-    def _data_dir(self, env: Mapping[str, str]) -> _DataDir:
+    def _environments(
+        self, env: Mapping[str, str], refused: frozenset[str] = frozenset()
+    ) -> Environments:
+        daemon = {name: value for name, value in self._environ.items() if name not in refused}
+        return Environments(_ours(env), daemon, self._home)
+
+    def _data_dir(self, environments: Environments) -> DataDir:
         """The caller's word, the daemon's, the home folder's settings.json, `~/.claude-mem`."""
         warnings: list[AnswerWarning] = []
-        rivals: tuple[tuple[Origin, Mapping[str, str]], ...] = (
-            ("caller", env),
-            ("daemon", self._environ),
-        )
-        for origin, values in rivals:
-            value = values.get(DATA_DIR)
-            # Without a daemon both are one, and a wrong value is said once.
-            if value is None or (origin == "daemon" and value == env.get(DATA_DIR)):
-                continue
-            try:
-                path: str = DATA_DIR_KEY.parse(value, self._home).value
-            except ValueError as error:
-                message = f"{DATA_DIR} = {shown(value)} in the {origin}'s environment is ignored"
-                warnings.append(
-                    AnswerWarning("setting_invalid", f"{message}: {error}", key=DATA_DIR)
-                )
-                continue
-            return _DataDir(path, Source(origin, DATA_DIR), tuple(warnings))
-        file = self._at_home.glance()
+        found = environments.value(DATA_DIR_KEY, warnings)
+        if found is not None:
+            return DataDir(*found, tuple(warnings))
+        file = self._at_home.current()
+        path, source = os.path.dirname(self._at_home.path), Source("default")
         if DATA_DIR in file.values:
             path = DATA_DIR_KEY.parse(file.values[DATA_DIR], self._home).value
-            return _DataDir(path, Source("settings", self._at_home.path), tuple(warnings), file)
-        return _DataDir(self._usual, Source("default"), tuple(warnings), file)
+            source = Source("settings", self._at_home.path)
+        return DataDir(path, source, tuple(warnings), file)
 
     def _file(self, path: str) -> SettingsFile:
-        """The one keeper of `path`. Of those that callers name, the last few are remembered."""
+        """Of the files that callers name, the last few are remembered."""
         if path == self._at_home.path:
             return self._at_home
         with self._lock:
             # Put at the end again: the first is the one not asked for the longest.
-            file = self._elsewhere.pop(path, None) or self._watch_over(path)
+            file = self._elsewhere.pop(path, None) or self._new_file(path)
             self._elsewhere[path] = file
             while len(self._elsewhere) > MAX_FILES:
                 del self._elsewhere[next(iter(self._elsewhere))]
             return file
 
-    def _watch_over(self, path: str) -> SettingsFile:
+    def _new_file(self, path: str) -> SettingsFile:
         return SettingsFile(path, self._home, self._changed)
 
     def _changed(self) -> None:
@@ -275,10 +253,3 @@ def _ours(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if value and (name in ALL_KEYS or name in (DATA_DIR, CLAUDE_DIR))
     }
-
-
-def _on_data_dir(decider: LoadedFile) -> tuple[AnswerWarning, ...]:
-    """What is to be said of the home folder's settings.json by those who read another one."""
-    return tuple(
-        one for one in decider.warnings if one.key == DATA_DIR or one.code == "settings_rejected"
-    )

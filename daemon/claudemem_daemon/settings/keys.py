@@ -10,12 +10,14 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from claudemem_daemon.database_url import is_database, without_secrets
 from claudemem_daemon.settings.claude_mem_keys import CLAUDE_MEM_ONLY, PREFIX
+from claudemem_daemon.warning import AnswerWarning
 
 MAX_OBSERVATIONS: Final = 100_000
 
@@ -43,6 +45,17 @@ class Key:
     parse: Parser
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value was read: a `path`, or an environment. `instead` says what is used when it is
+    wrong; `warnings` takes what is to be told."""
+
+    name: str
+    warnings: list[AnswerWarning]
+    path: str | None = None
+    instead: str = ""
+
+
 def shown(value: object) -> str:
     """A value in a message: one short line, whatever it holds."""
     try:
@@ -50,6 +63,21 @@ def shown(value: object) -> str:
     except RecursionError:
         return "a deeply nested value"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def taken(key: Key, raw: object, home: str, place: Place) -> Parsed | None:
+    """The value of `key` that was read at `place`; None, and a warning, for a wrong one."""
+    said = f"{key.name} = {shown(raw)} in {place.name}"
+    try:
+        parsed = key.parse(raw, home)
+    except ValueError as error:
+        message = f"{said} is ignored: {error}{place.instead}"
+        place.warnings.append(AnswerWarning("setting_invalid", message, place.path, key.name))
+        return None
+    if parsed.note is not None:
+        message = f"{said}: {parsed.note}"
+        place.warnings.append(AnswerWarning("setting_adjusted", message, place.path, key.name))
+    return parsed
 
 
 def count(most: int, *, least: int = 0) -> Parser:
@@ -107,28 +135,29 @@ def ids(value: object, _home: str) -> Parsed:
     into every settings.json that it makes. An explicit empty list (`[]`, or a text of commas alone)
     allows nothing. `*` alone lifts the restriction.
     """
+    if isinstance(value, str) and not value.strip():
+        return Parsed(None)
     if isinstance(value, str):
-        if not value.strip():
-            return Parsed(None)
-        if not value.lstrip().startswith("["):
-            return Parsed(clean_ids(value.split(",")))
         # No id begins so.
-        value = _as_list(value)
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        value = _from_json(value) if value.lstrip().startswith("[") else value.split(",")
+    if not _is_texts(value):
         raise ValueError("a comma list or a list of texts is wanted")
     return Parsed(clean_ids(value))
 
 
-def _as_list(text: str) -> list[Any] | None:
-    """The JSON list that a text is, if it is one."""
+def _from_json(text: str) -> object:
+    """None for what is no JSON."""
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, list) else None
 
 
-def clean_ids(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def clean_ids(parts: Iterable[str]) -> tuple[str, ...]:
     """Ids as they are compared: trimmed, lower case, none empty, each once."""
     cleaned = (part.strip().lower() for part in parts)
     return tuple(dict.fromkeys(part for part in cleaned if part))
@@ -137,15 +166,12 @@ def clean_ids(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
 def globs(value: object, home: str) -> Parsed:
     """A comma list or a JSON list of patterns, also one written as text; `~` expanded."""
     if isinstance(value, str):
-        listed = _as_list(value)
+        listed = _from_json(value)
         # `[0]` is a list and a pattern; a list of patterns has texts in it.
-        texts = listed is not None and all(isinstance(part, str) for part in listed)
-        parts = listed if listed is not None and texts else value.split(",")
-    elif isinstance(value, list) and all(isinstance(part, str) for part in value):
-        parts = value
-    else:
+        value = listed if _is_texts(listed) else value.split(",")
+    if not _is_texts(value):
         raise ValueError("a comma list or a list of patterns is wanted")
-    return Parsed(tuple(expand(part.strip(), home) for part in parts if part.strip()))
+    return Parsed(tuple(expand(part.strip(), home) for part in value if part.strip()))
 
 
 def mode_id(value: object, _home: str) -> Parsed:
@@ -153,11 +179,7 @@ def mode_id(value: object, _home: str) -> Parsed:
     text = value.strip() if isinstance(value, str) else ""
     if not text:
         raise ValueError("the id of a mode is wanted")
-    if (
-        len(text) > 100
-        or text.startswith((".", "--"))
-        or not all(sign.isalnum() or sign in "-_." for sign in text)
-    ):
+    if not re.fullmatch(r"(?!--|\.)[\w.-]{1,100}", text):
         raise ValueError("a mode's id has letters, digits, '-', '_' and '.' alone")
     return Parsed(text)
 
@@ -184,18 +206,17 @@ def lists_by_name(value: object, _home: str) -> Parsed:
     if isinstance(value, str):
         if not value.strip():
             return Parsed({})
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise ValueError("an object is wanted, and this is no JSON") from None
+        value = _from_json(value)
+        if value is None:
+            raise ValueError("an object is wanted, and this is no JSON")
     if not isinstance(value, Mapping):
         raise ValueError("an object is wanted")
     taken: dict[str, tuple[str, ...]] = {}
     for name, entry in value.items():
         entries = [entry] if isinstance(entry, str) else entry
-        if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+        if not _is_texts(entries):
             raise ValueError(f"the entry {shown(name)} is neither a text nor a list of texts")
-        taken[str(name)] = tuple(one for one in entries if one and "\0" not in one)
+        taken[str(name)] = tuple(text for text in entries if text and "\0" not in text)
     return Parsed(taken)
 
 
@@ -214,6 +235,8 @@ def stores(value: object, home: str) -> Parsed:
 
 
 _SHOW: Final = "CLAUDE_MEM_CONTEXT_SHOW_"
+_FULL_FIELD: Final = "CLAUDE_MEM_CONTEXT_FULL_FIELD"
+_PROMPT: Final = "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT"
 
 KEYS: Final[Mapping[str, Key]] = {
     key.name: key
@@ -224,12 +247,7 @@ KEYS: Final[Mapping[str, Key]] = {
         Key("CLAUDE_MEM_MODE", "mode", "code", mode_id),
         Key("CLAUDE_MEM_MODES_DIR", "modes_dir", None, absolute),
         Key("CLAUDE_MEM_CONTEXT_FULL_COUNT", "full_count", 0, count(MAX_OBSERVATIONS)),
-        Key(
-            "CLAUDE_MEM_CONTEXT_FULL_FIELD",
-            "full_field",
-            "narrative",
-            choice("narrative", "facts"),
-        ),
+        Key(_FULL_FIELD, "full_field", "narrative", choice("narrative", "facts")),
         Key("CLAUDE_MEM_CONTEXT_SESSION_COUNT", "session_count", 10, count(10_000)),
         Key(_SHOW + "LAST_SUMMARY", "show_last_summary", True, flag),
         Key(_SHOW + "LAST_MESSAGE", "show_last_message", False, flag),
@@ -243,12 +261,7 @@ KEYS: Final[Mapping[str, Key]] = {
         Key("CLAUDE_MEM_DAEMON_STORES", "stores", {}, stores),
         Key("CLAUDE_MEM_DAEMON_ALIASES", "aliases", {}, lists_by_name),
         Key("CLAUDE_MEM_DAEMON_CONTEXT_CHARS", "context_chars", 10_000, count(10_000_000)),
-        Key(
-            "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT",
-            "prompt_context",
-            "delta",
-            choice("delta", "full", "off"),
-        ),
+        Key(_PROMPT, "prompt_context", "delta", choice("delta", "full", "off")),
         Key("CLAUDE_MEM_DAEMON_TIMEOUT_MS", "timeout_ms", 1500, count(60_000, least=50)),
     )
 }
@@ -276,9 +289,7 @@ def suggest(name: str) -> str | None:
     """The setting that a misspelt `CLAUDE_MEM_*` key may mean, for "did you mean"; None for a key
     of ours, for one of claude-mem's own, and for one that looks like none of these."""
     known = (*ALL_KEYS, DATA_DIR, *CLAUDE_MEM_ONLY)
-    if name in known:
-        return None
-    if not name.upper().startswith(PREFIX):
+    if name in known or not name.upper().startswith(PREFIX):
         return None
     # Without the beginning that all have, so that it does not make any two of them look alike.
     short = {key.removeprefix(PREFIX): key for key in known}

@@ -16,10 +16,14 @@ from claudemem_daemon.settings.keys import (
     KEYS,
     MAX_OBSERVATIONS,
     OWN_NAMES,
+    Key,
+    Place,
     clean_ids,
     shown,
+    taken,
 )
 from claudemem_daemon.settings.model import Mode, ModeItem, Origin, Settings, Source
+from claudemem_daemon.settings.settings_file import LoadedFile
 from claudemem_daemon.warning import AnswerWarning
 
 TYPES: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
@@ -39,52 +43,77 @@ FEW_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
+class Environments:
+    """The caller's and the daemon's, without what decides nothing."""
+
+    caller: Mapping[str, str]
+    daemon: Mapping[str, str]
+    home: str
+
+    def value(self, key: Key, warnings: list[AnswerWarning]) -> tuple[Any, Source] | None:
+        """The caller's word, else the daemon's; a wrong one is reported and passed over."""
+        environments: tuple[tuple[Origin, Mapping[str, str]], ...] = (
+            ("caller", self.caller),
+            ("daemon", self.daemon),
+        )
+        for origin, values in environments:
+            raw = values.get(key.name)
+            # Without a daemon both are the same, and a wrong value is reported once.
+            if not raw or (origin == "daemon" and raw == self.caller.get(key.name)):
+                continue
+            parsed = taken(key, raw, self.home, Place(f"the {origin}'s environment", warnings))
+            if parsed is not None and parsed.value is not None:
+                return parsed.value, Source(origin, key.name)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    path: str
+    source: Source
+    warnings: tuple[AnswerWarning, ...] = ()
+    decided_by: LoadedFile | None = None
+    """The home folder's settings.json, where it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """All sources of one snapshot; `file` holds only values that their parsers took."""
 
     question: Question
-    caller: Mapping[str, str]
-    daemon: Mapping[str, str]
+    environments: Environments
     file: Mapping[str, Any]
-    home: str
     path: str
     revision: int
-    data_dir: str
-    data_dir_source: Source
+    data_dir: DataDir
     claude_dir: str
     warnings: tuple[AnswerWarning, ...]
     dependencies: tuple[Dependency, ...]
-    memo: Memo
-    """For the mode, which most edits leave as it is."""
 
 
-def decide(inputs: Inputs) -> Settings:
-    """One snapshot. A wrong value in an environment is reported and passed over."""
+def decide(inputs: Inputs, memo: Memo) -> Settings:
+    """One snapshot; `memo` is for the mode, which most edits leave as it is."""
     chosen = _Chosen(inputs)
     for name in KEYS:
         chosen.choose(name)
     mode = chosen.values[MODE]
-    folders = (chosen.values[MODES_DIR], inputs.data_dir, inputs.claude_dir)
-    loaded = inputs.memo.made(
-        ("mode", mode, folders), lambda: modes.load(mode, modes.folders(*folders))
-    )
+    folders = (chosen.values[MODES_DIR], inputs.data_dir.path, inputs.claude_dir)
+    loaded = memo.made(("mode", mode, folders), lambda: modes.load(mode, modes.folders(*folders)))
     if loaded.problem is not None:
-        message = f"{MODE} = {chosen.values[MODE]}: {loaded.problem}"
-        chosen.warnings.append(AnswerWarning("mode_unavailable", message, key=MODE))
-    types, types_restricted = chosen.whitelist(
-        TYPES, inputs.question.types, loaded.mode, loaded.mode.types
-    )
+        chosen.warn("mode_unavailable", f"{MODE} = {mode}: {loaded.problem}", MODE)
+    asked = inputs.question
+    types, types_restricted = chosen.whitelist(TYPES, asked.types, loaded.mode, loaded.mode.types)
     concepts, concepts_restricted = chosen.whitelist(
-        CONCEPTS, inputs.question.concepts, loaded.mode, loaded.mode.concepts
+        CONCEPTS, asked.concepts, loaded.mode, loaded.mode.concepts
     )
-    chosen.override(inputs.question)
+    chosen.override(asked)
     chosen.check_room()
     values = {key.field: chosen.values[name] for name, key in KEYS.items()}
     values.update(mode=loaded.mode, types=types, concepts=concepts)
     return Settings(
         **values,
         revision=inputs.revision,
-        data_dir=inputs.data_dir,
+        data_dir=inputs.data_dir.path,
         settings_path=inputs.path,
         types_restricted=types_restricted,
         concepts_restricted=concepts_restricted,
@@ -102,7 +131,7 @@ class _Chosen:
         self.inputs = inputs
         self.values: dict[str, Any] = {}
         self.own: dict[str, Any] = {}
-        self.sources: dict[str, Source] = {DATA_DIR: inputs.data_dir_source}
+        self.sources: dict[str, Source] = {DATA_DIR: inputs.data_dir.source}
         self.warnings: list[AnswerWarning] = list(inputs.warnings)
 
     def choose(self, name: str) -> None:
@@ -118,41 +147,19 @@ class _Chosen:
         self.values[name], self.sources[name] = found
 
     def _found(self, name: str) -> tuple[Any, Source] | None:
-        inputs, parse = self.inputs, ALL_KEYS[name].parse
-        environments: tuple[tuple[Origin, Mapping[str, str]], ...] = (
-            ("caller", inputs.caller),
-            ("daemon", inputs.daemon),
-        )
-        for origin, values in environments:
-            raw = values.get(name)
-            # Without a daemon both are the same, and a wrong value is reported once.
-            if not raw or (origin == "daemon" and raw == inputs.caller.get(name)):
-                continue
-            said = f"{name} = {shown(raw)} in the {origin}'s environment"
-            try:
-                parsed = parse(raw, inputs.home)
-            except ValueError as error:
-                self._warn("setting_invalid", f"{said} is ignored: {error}", name)
-                continue
-            if parsed.note is not None:
-                self._warn("setting_adjusted", f"{said}: {parsed.note}", name)
-            if parsed.value is not None:
-                return parsed.value, Source(origin, name)
-        if name in inputs.file:
-            value = parse(inputs.file[name], inputs.home).value
+        inputs, key = self.inputs, ALL_KEYS[name]
+        found = inputs.environments.value(key, self.warnings)
+        if found is None and name in inputs.file:
+            value = key.parse(inputs.file[name], inputs.environments.home).value
             if value is not None:
                 return value, Source("settings", inputs.path)
-        return None
+        return found
 
-    def _warn(self, code: str, message: str, key: str, path: str | None = None) -> None:
+    def warn(self, code: str, message: str, key: str, path: str | None = None) -> None:
         self.warnings.append(AnswerWarning(code, message, path, key))
 
     def whitelist(
-        self,
-        name: str,
-        asked: tuple[str, ...] | None,
-        mode: Mode,
-        items: tuple[ModeItem, ...],
+        self, name: str, asked: tuple[str, ...] | None, mode: Mode, items: tuple[ModeItem, ...]
     ) -> tuple[tuple[str, ...], bool]:
         """The allowed ids, and whether they restrict anything."""
         of_mode = tuple(item.id for item in items)
@@ -176,10 +183,10 @@ class _Chosen:
         id stays: it may be from a newer claude-mem, of which the store has rows."""
         if mode.id.partition("--")[0] == modes.CODE.id or ids in ((), EVERYTHING):
             return ids
-        known = tuple(one for one in ids if one in of_mode)
+        known = tuple(name for name in ids if name in of_mode)
         if known == ids:
             return ids
-        unknown = ", ".join(shown(one) for one in ids if one not in of_mode)
+        unknown = ", ".join(shown(name) for name in ids if name not in of_mode)
         own = OWN_NAMES[name]
         key = own if own in self.own else name
         if known:
@@ -189,7 +196,7 @@ class _Chosen:
                 f"{key} in {self.inputs.path} is ignored: mode {mode.id} has no {unknown};"
                 f" the mode's own list is used"
             )
-        self._warn("setting_of_other_mode", message, key, self.inputs.path)
+        self.warn("setting_of_other_mode", message, key, self.inputs.path)
         return known or None
 
     def override(self, question: Question) -> None:
@@ -215,4 +222,4 @@ class _Chosen:
                 f"{CHARS} = {chars} in {where}: hardly a row fits into fewer than {FEW_CHARS}, and"
                 " where nothing fits the context is empty"
             )
-            self._warn("setting_small", message, CHARS, path)
+            self.warn("setting_small", message, CHARS, path)

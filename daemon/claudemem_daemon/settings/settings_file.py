@@ -1,4 +1,4 @@
-"""One settings.json: what is in force of it, whatever state it is in at the moment."""
+"""One settings.json: the values of it that are in force, also while it is damaged."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from claudemem_daemon.dependencies import FileState, file_state
-from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, shown
+from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, Place, shown, taken
 from claudemem_daemon.settings.sources import Document, Rejected, document, read_bytes
 from claudemem_daemon.warning import AnswerWarning
 
@@ -52,41 +52,38 @@ class SettingsFile:
         self._home = home
         self._changed = changed
         self._lock = threading.Lock()
-        self._state: LoadedFile | None = None
+        self._last: LoadedFile | None = None
         self._digest: bytes | None = None
 
     @property
     def last(self) -> LoadedFile | None:
-        """The state at the last look, whoever had it; None before the first."""
-        return self._state
+        """What was read last, by whomever; None before the first time."""
+        return self._last
 
-    def glance(self) -> LoadedFile:
+    def current(self) -> LoadedFile:
         """The state now, for one stat; the file is read only where that shows a change."""
-        known = self._state
-        if known is not None and not known.dependencies.racy:
-            dependencies = file_state(self.path)
-            if dependencies.state == known.dependencies.state:
-                return known
-        return self.read()
+        known = self._last
+        return known if known is not None and known.dependencies.holds() else self.read()
 
     def read(self) -> LoadedFile:
         """The state now, by the content, whatever size and times say."""
         with self._lock:
-            # Looked at before it is read: an edit in between shows at the next glance.
+            # Looked at before it is read: an edit in between shows the next time.
             dependencies = file_state(self.path)
             data = read_bytes(self.path)
-            digest = None if data is None else hashlib.sha256(_content(data)).digest()
-            known = self._state
+            content = data if isinstance(data, bytes) else repr(data).encode()
+            digest = hashlib.sha256(content).digest()
+            known = self._last
             if known is not None and digest == self._digest:
-                self._state = _seen_again(known, dependencies)
-                return self._state
+                self._last = replace(known, dependencies=dependencies)
+                return self._last
             self._digest = digest
-            self._state = self._taken(dependencies, data, known or LoadedFile(dependencies))
+            self._last = self._loaded(dependencies, data, known or LoadedFile(dependencies))
         if known is not None:
             self._changed()
-        return self._state
+        return self._last
 
-    def _taken(
+    def _loaded(
         self, dependencies: FileState, data: bytes | Rejected | None, before: LoadedFile
     ) -> LoadedFile:
         """What the new content makes of the state before it."""
@@ -99,56 +96,34 @@ class SettingsFile:
         return LoadedFile(dependencies, values, warnings, loaded_at=time.time())
 
     def _rejected(self, dependencies: FileState, read: Rejected, before: LoadedFile) -> LoadedFile:
-        stands = "the defaults stand"
+        used = "the defaults stand"
         if before.loaded_at is not None:
             clock = time.strftime("%H:%M:%S", time.localtime(before.loaded_at))
-            stands = f"still using what was loaded at {clock}"
-        reason = f"{self.path} {read.reason}; {stands}: mend the file"
-        return LoadedFile(
-            dependencies,
-            before.values,
-            (AnswerWarning("settings_rejected", reason, path=self.path),),
-            RejectedEdit(self.path, time.time(), reason, read.line, read.column),
-            before.loaded_at,
+            used = f"still using what was loaded at {clock}"
+        reason = f"{self.path} {read.reason}; {used}: mend the file"
+        return replace(
+            before,
+            dependencies=dependencies,
+            warnings=(AnswerWarning("settings_rejected", reason, path=self.path),),
+            rejected=RejectedEdit(self.path, time.time(), reason, read.line, read.column),
         )
 
     def _checked(
         self, read: Document, before: Mapping[str, Any]
     ) -> tuple[dict[str, Any], tuple[AnswerWarning, ...]]:
         """The values; a wrong one gives way to the one it replaced, if there was one."""
-        taken: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         warnings = [
             AnswerWarning("settings_odd", f"{self.path} {note}", path=self.path)
             for note in read.notes
         ]
         for name, key in (*ALL_KEYS.items(), (DATA_DIR, DATA_DIR_KEY)):
-            if name not in read.values:
+            if name not in read.values or (name == DATA_DIR and read.values[name] == ""):
                 continue
-            value = read.values[name]
-            said = f"{name} = {shown(value)} in {self.path}"
-            try:
-                note = key.parse(value, self._home).note
-            except ValueError as error:
-                if name == DATA_DIR and value == "":
-                    continue
-                stands = "the default"
-                if name in before:
-                    taken[name] = before[name]
-                    stands = f"the last good value {shown(before[name])}"
-                message = f"{said} is ignored: {error}; {stands} stands"
-                warnings.append(AnswerWarning("setting_invalid", message, self.path, name))
-                continue
-            taken[name] = value
-            if note is not None:
-                warnings.append(
-                    AnswerWarning("setting_adjusted", f"{said}: {note}", self.path, name)
-                )
-        return taken, tuple(warnings)
-
-
-def _seen_again(known: LoadedFile, dependencies: FileState) -> LoadedFile:
-    return LoadedFile(dependencies, known.values, known.warnings, known.rejected, known.loaded_at)
-
-
-def _content(data: bytes | Rejected) -> bytes:
-    return data if isinstance(data, bytes) else b"\0rejected\0" + data.reason.encode()
+            used = f"last good value {shown(before[name])}" if name in before else "default"
+            place = Place(self.path, warnings, self.path, f"; the {used} stands")
+            if taken(key, read.values[name], self._home, place) is not None:
+                values[name] = read.values[name]
+            elif name in before:
+                values[name] = before[name]
+        return values, tuple(warnings)
