@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from typing import Final
 
@@ -35,6 +36,7 @@ PAGE: Final = 500
 COMPARING: Final = 0.7
 """The share of the time in which rows are compared; the rest is for reading those that match."""
 
+TABLES: Final[tuple[Table, ...]] = ("observations", "session_summaries")
 _REF: Final = re.compile(r"(S?)(?:([a-z]*)([0-9]{1,19})|([a-z]+):([0-9A-Za-z-]{1,64}))")
 
 
@@ -93,62 +95,54 @@ def show(
     refs: Sequence[Ref], resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
 ) -> Shown:
     """The rows of these ids, as far as they are this repository's."""
-    observations: dict[str, Observation] = {}
-    summaries: dict[str, Summary] = {}
+    shown: dict[str, Observation | Summary] = {}
     rows: list[Chosen[Source]] = []
     with Sources(resolved, ALL, pool, deadline) as sources:
         if resolved.keys.keys:
             sources.open()
         ours = Ownership(resolved.keys)
         for source in sources.opened:
-            for table in ("observations", "session_summaries"):
+            for table in TABLES:
                 wanted = [r for r in refs if (r.letter, r.table) == (source.ref.letter, table)]
-                names = [ref.name for ref in wanted if ref.name]
-                numbers = [ref.number for ref in wanted if not ref.name]
-                try:
-                    numbers += source.reader.named(names) if names else ()
-                except StoreError as error:
-                    sources.stopped(source, error)
-                found = list(_rows(sources, source, table, numbers, ours))
+                found = [
+                    one for one in _rows(sources, source, table, wanted) if sources.keeps(one, ours)
+                ]
                 rows += found
-                if table == "observations":
-                    shown = sources.decoded(
-                        found,
-                        lambda chosen: decode.observation(
-                            chosen.row, chosen.origin.ref, key_of(chosen)
-                        ),
-                    )
-                    observations.update((one.ref, one) for one in shown)
-                else:
-                    told = sources.decoded(
-                        found, lambda chosen: decode.summary(chosen.row, chosen.origin.ref)
-                    )
-                    summaries.update((one.ref, one) for one in told)
-        order = list(dict.fromkeys(map(str, refs)))
+                decoded = sources.decoded(found, partial(_decoded, table=table))
+                shown.update((one.ref, one) for one in decoded)
+        order = dict.fromkeys(map(str, refs))
+        present = [shown[ref] for ref in order if ref in shown]
         return Shown(
-            tuple(observations[ref] for ref in order if ref in observations),
-            tuple(summaries[ref] for ref in order if ref in summaries),
-            tuple(ref for ref in order if ref not in observations and ref not in summaries),
+            tuple(one for one in present if isinstance(one, Observation)),
+            tuple(one for one in present if isinstance(one, Summary)),
+            tuple(ref for ref in order if ref not in shown),
             (*sources.warnings(), *large_cells(rows)),
         )
 
 
 def _rows(
-    sources: Sources, source: Source, table: Table, numbers: list[int], ours: Ownership
+    sources: Sources, source: Source, table: Table, wanted: Sequence[Ref]
 ) -> Iterator[Chosen[Source]]:
     """Those rows of one table that the keys admit."""
-    if not numbers or not source.reader.has(table):
+    if not wanted or not source.reader.has(table):
         return
-    # Whose id it is says nothing of its time, so that is read with the row.
+    names = [ref.name for ref in wanted if ref.name]
+    numbers = [ref.number for ref in wanted if not ref.name]
     try:
+        numbers += source.reader.named(names) if names else ()
+        # Whose id it is says nothing of its time, so that is read with the row.
         chosen = source.reader.among(table, ALL.of(source, table), numbers)
     except StoreError as error:
         sources.stopped(source, error)
         return
     for row in sources.read(source, table, chosen).values():
-        one = Chosen(source, row)
-        if sources.keeps(one, ours):
-            yield one
+        yield Chosen(source, row)
+
+
+def _decoded(one: Chosen[Source], table: Table) -> Observation | Summary:
+    if table == "observations":
+        return decode.observation(one.row, one.origin.ref, key_of(one))
+    return decode.summary(one.row, one.origin.ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +243,7 @@ def search_rows(
             lists,
             limit,
             lambda source, chosen: sources.read(source, "observations", chosen),
-            lambda chosen: sources.keeps(chosen, ours) and _shows(chosen, search.words),
+            partial(sources.keeps, ours=ours, also=partial(_shows, words=search.words)),
             lambda: until.passed,
         )
         for _, flow in lists:

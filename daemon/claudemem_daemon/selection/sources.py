@@ -256,10 +256,16 @@ class Sources:
         for source in self.opened:
             source.reader.confirm()
 
-    def keeps(self, one: Chosen[Source], ours: Ownership) -> bool:
-        """Whether a row is of the repository that asks; one of which that could not be read is."""
+    def keeps(
+        self,
+        one: Chosen[Source],
+        ours: Ownership,
+        also: Callable[[Chosen[Source]], bool] = lambda _: True,
+    ) -> bool:
+        """Whether a row is of the repository that asks, and `also` something else; one of which that
+        could not be read is."""
         try:
-            return ours.keeps(one.row, one.origin.reader)
+            return ours.keeps(one.row, one.origin.reader) and also(one)
         except StoreError as error:
             self.stopped(one.origin, error)
             return True
