@@ -133,24 +133,20 @@ def _rows(question: Question) -> dict[str, Any]:
 
 def parameters_of(question: Question) -> dict[str, str]:
     """The question as a query string has it."""
-    given = {name: value for name, value in body_of(question).items() if name != "env"}
-    given |= {"full": "true" if question.full else None,
-              "colors": "true" if question.human else None}  # fmt: skip
+    flags = {"full": question.full, "colors": question.human}
+    given = body_of(question) | {name: "true" for name, asked in flags.items() if asked}
     return {
-        name: value if isinstance(value, str) else ",".join(map(str, value))
-        if isinstance(value, (list, tuple)) else str(value)
-        for name, value in given.items() if value is not None
-    }  # fmt: skip
+        name: ",".join(value) if isinstance(value, list | tuple) else str(value)
+        for name, value in given.items()
+        if value is not None and name != "env"
+    }
 
 
 def body_of(question: Question) -> dict[str, Any]:
     """The question as the body of a POST."""
+    names = ("cwd", "scope", "limit", "types", "concepts")
     return {
-        "cwd": question.cwd,
+        **{name: getattr(question, name) for name in names},
         "projects": list(question.projects) or None,
-        "scope": question.scope,
-        "limit": question.limit,
-        "types": question.types,
-        "concepts": question.concepts,
         "env": dict(question.env),
     }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shlex
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,24 +15,16 @@ from claudemem_daemon import __version__, lookup
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.database_url import CREATE_INDEX, is_database, names_database
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.age import age, counted
 from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.diagnostics.finding import Finding, Severity
 from claudemem_daemon.diagnostics.headline import of_silence
-from claudemem_daemon.diagnostics.hooklog import read_log
+from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log
 from claudemem_daemon.errors import ClaudememError
-from claudemem_daemon.hookfiles.codex import ASK
-from claudemem_daemon.hookfiles.commands import program_trouble
-from claudemem_daemon.hookfiles.double_injection import double_injection
-from claudemem_daemon.hookfiles.files import installed
-from claudemem_daemon.hookfiles.opencode import NAME, plugin_command
-from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.local import caller_environment, home_dir, private_dir, state_dir
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
-from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.shapes import OF_SETTINGS, of_settings
 
 
@@ -84,8 +75,8 @@ def examine(
         lambda: _daemon(facts),
         lambda: _service(environ, program, facts),
         lambda: _memory(facts),
-        lambda: _hooks(environ, facts),
-        lambda: _hook_log(environ),
+        lambda: hook_entries(environ, facts.settings["settings_path"]),
+        lambda: hook_log(environ),
     )
     checks: list[Finding] = []
     for part in parts:
@@ -199,68 +190,3 @@ def _area(code: str) -> str:
     if code.startswith(OF_SETTINGS):
         return "settings"
     return "store" if code.startswith("store_") else "memory here"
-
-
-def _hooks(environ: Mapping[str, str], facts: _Facts) -> Iterator[Finding]:
-    found = False
-    for name, known in PLATFORMS.items():
-        there = installed(known, environ, None)
-        commands = there.ours
-        for event, command in there.theirs:
-            message = f"{name}: an entry at {event} asks us too and was not written by us:"
-            fix = "keep one of the two, or context may come twice" if commands else ""
-            yield Finding("hooks", "warning", f"{message} {command[:200]}", fix)
-        found = found or bool(there.theirs)
-        if not commands:
-            continue
-        found = True
-        yield _entries(name, commands, len(known.events), there.untrusted)
-    plugin = plugin_command(environ)
-    if plugin is not None:
-        found = True
-        yield _entries(NAME, [plugin], 1, ())
-    if not found:
-        fix = "claudemem-daemon hooks install claude-code"
-        yield Finding("hooks", "warning", "no assistant has our entries", fix)
-    twice = double_injection(environ, read_values(facts.settings["settings_path"]))
-    if twice is not None and found:
-        yield Finding("double injection", "warning", twice, "set what it says")
-
-
-def _entries(
-    name: str, commands: Sequence[str], expected: int, untrusted: Sequence[str]
-) -> Finding:
-    """Our entries of one assistant."""
-    again = f"claudemem-daemon hooks install {name}"
-    trouble = next(filter(None, map(_program_trouble, dict.fromkeys(commands))), None)
-    count = len(commands)
-    if trouble is not None:
-        message = f"{name}: the program in its entries {trouble}"
-        return Finding("hooks", "error", message, again)
-    if count > expected:
-        message = f"{count} entries of ours for {expected} events"
-        fix = "keep one an event, or context comes twice"
-    elif count < expected:
-        message, fix = f"{count} of {expected} entries are there", again
-    elif untrusted:
-        message, fix = f"skips our entries for {', '.join(untrusted)} until allowed", ASK
-    else:
-        return Finding("hooks", "ok", f"{name}: {counted(count, 'entry', 'entries')}")
-    return Finding("hooks", "warning", f"{name}: {message}", fix)
-
-
-def _program_trouble(command: str) -> str | None:
-    """What is wrong with the program that an entry starts by path; None for one by curl."""
-    words = command.split("[ -x ", 1)
-    return program_trouble(shlex.split(words[1])[0]) if len(words) == 2 else None
-
-
-def _hook_log(environ: Mapping[str, str]) -> Iterator[Finding]:
-    recent = [failure for failure in read_log(environ) if failure.at > time.time() - 86400]
-    if not recent:
-        yield Finding("hook log", "ok", "no hook failed in the last day")
-        return
-    last, hooks = recent[-1], counted(len(recent), "hook")
-    newest = f"{age(last.at * 1000)}: {last.platform} {last.reason} {last.detail}"
-    message = f"{hooks} failed in the last day, the newest {newest}"
-    yield Finding("hook log", "warning", message)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,6 +17,7 @@ from claudemem_daemon.errors import DaemonError, ServiceError
 from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.local import of_another, socket_path, state_dir
 from claudemem_daemon.service import launchd, systemd
+from claudemem_daemon.service.asking import Trouble, explained, output, run_command
 from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
 from claudemem_daemon.service.templates import SERVICE, SOCKET
 
@@ -26,8 +25,6 @@ Say = Callable[[str, str], None]
 """Takes a verb and what it was done to; without a verb, a sentence."""
 
 State = Literal["absent", "installed", "active", "broken", "unknown"]
-
-COMMAND_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +60,9 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
         _write(path, content, environ)
         say("wrote" if before is None else "updated", path)
     for command in plan.start:
-        done = _run(command, environ)
+        done = run_command(command, environ)
         if done is not None and command[:2] != ("launchctl", "bootout"):
-            raise ServiceError(_explained(done, then=_BY_HAND[plan.manager]))
+            raise ServiceError(explained(done, then=_BY_HAND[plan.manager]))
     say("started", SOCKET if plan.manager == "systemd" else launchd.PLIST)
     if plan.manager == "systemd":
         linger = lingering(environ)
@@ -82,7 +79,7 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
         say("", "nothing is installed")
         return
     stopping, *rest = plan.stop
-    trouble = _run(stopping, environ)
+    trouble = run_command(stopping, environ)
     for path in there:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -92,9 +89,9 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
             _disable(folder)
         folders.unmake(folder, environ)
     for command in rest:
-        _run(command, environ)
+        run_command(command, environ)
     if trouble is not None:
-        say("", f"! {_explained(trouble, then=_LEFT_BEHIND)}")
+        say("", f"! {explained(trouble, then=_LEFT_BEHIND)}")
 
 
 def log_file(environ: Mapping[str, str]) -> str | None:
@@ -139,7 +136,7 @@ def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
     command: tuple[str, ...] = ("systemctl", "--user", "is-active", "--quiet", SOCKET)
     if plan.manager == "launchd":
         command = ("launchctl", "print", plan.stop[0][-1])
-    trouble = _run(command, environ)
+    trouble = run_command(command, environ)
     socket = socket_path(environ)
     if trouble is None and plan.manager == "systemd" and not os.path.lexists(socket):
         gone = f"installed and active, but {socket} is gone, so that nobody can ask: {again}"
@@ -154,7 +151,7 @@ def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
 def lingering(environ: Mapping[str, str]) -> bool | None:
     """Whether the user's services outlive the last login; None where nobody can tell."""
     user = environ.get("USER") or environ.get("LOGNAME") or str(os.getuid())
-    done = _output(("loginctl", "show-user", user, "--property=Linger", "--value"), environ)
+    done = output(("loginctl", "show-user", user, "--property=Linger", "--value"), environ)
     words = done.stdout.strip() if not isinstance(done, Trouble) else ""
     return {"yes": True, "no": False}.get(words)
 
@@ -163,60 +160,6 @@ _LINGER = (
     "At logout systemd stops it, and at boot it starts with your first login. If it should run"
     " without you being logged in: loginctl enable-linger"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A command that did not do what it was asked."""
-
-    command: tuple[str, ...]
-    words: str
-    unreachable: bool
-
-
-def _output(
-    command: tuple[str, ...], environ: Mapping[str, str]
-) -> subprocess.CompletedProcess[str] | Trouble:
-    """What a program did, or why it could not be run."""
-    program = shutil.which(command[0], path=environ.get("PATH"))
-    if program is None:
-        return Trouble(command, f"there is no {command[0]} on the PATH", True)
-    try:
-        return subprocess.run(
-            [program, *command[1:]], env=_reachable(environ), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return Trouble(command, f"{command[0]} does not answer", True)
-    except OSError as error:
-        return Trouble(command, f"{command[0]}: {error.strerror}", True)
-
-
-def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> Trouble | None:
-    done = _output(command, environ)
-    if isinstance(done, Trouble):
-        return done
-    if done.returncode == 0:
-        return None
-    words = " ".join((done.stderr or done.stdout).split())[:300]
-    lost = "bus" in words.lower() or "not been booted with systemd" in words
-    return Trouble(command, words, lost)
-
-
-def _reachable(environ: Mapping[str, str]) -> dict[str, str]:
-    """ssh and su leave out where the user manager is to be found."""
-    runtime = f"/run/user/{os.getuid()}"
-    if "XDG_RUNTIME_DIR" not in environ and os.path.isdir(runtime):
-        return {**environ, "XDG_RUNTIME_DIR": runtime}
-    return dict(environ)
-
-
-def _explained(trouble: Trouble, *, then: str) -> str:
-    """What a command could not do, and `then` what to do where its manager cannot be reached."""
-    command = " ".join(trouble.command)
-    if not trouble.unreachable:
-        return f"`{command}` failed: {trouble.words}"
-    return f"`{command}` cannot reach the user's service manager ({trouble.words}){then}"
 
 
 _BY_HAND = {
