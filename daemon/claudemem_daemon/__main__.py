@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 """As in `typing`, which a hook cannot afford to import."""
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableMapping
 
 
 def main() -> int:
@@ -19,7 +19,15 @@ def main() -> int:
         return hook.main(sys.argv[2:], in_process)
     from claudemem_daemon.cli.main import run
 
-    return run()
+    return run(serve)
+
+
+def serve(environ: MutableMapping[str, str]) -> int:
+    # Nobody's plugin belongs in the daemon, and to look for some takes a megabyte and 10 ms.
+    environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    from claudemem_daemon.server.run import run_daemon
+
+    return run_daemon(environ)
 
 
 def in_process(platform: str, body: bytes, environ: Mapping[str, str], until: float) -> bytes:

@@ -216,9 +216,9 @@ def test_a_command_that_does_not_exist_has_a_neighbour(world: World) -> None:
 def test_only_what_people_read_imports_rich(world: World, words: list[str]) -> None:
     script = (
         "import sys\n"
-        "from claudemem_daemon.cli.main import run\n"
+        "from claudemem_daemon.__main__ import main\n"
         f"sys.argv = ['claudemem-daemon', *{words!r}]\n"
-        "run()\n"
+        "main()\n"
         "sys.exit('rich' in sys.modules)\n"
     )
     done = subprocess.run(

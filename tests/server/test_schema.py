@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from claudemem_daemon.errors import InvalidRequest
+from claudemem_daemon.server.headers import environment_of
 from claudemem_daemon.server.schema import (
-    MOST_PATH,
-    MOST_ROWS,
+    MAX_PATH,
+    MAX_ROWS,
     Body,
-    header_environment,
     parse_body,
     parse_query,
 )
@@ -57,7 +57,7 @@ def refused_or(data: bytes, parse: Any) -> None:
         question = body.question([])
         assert (question.cwd is None) != (not question.projects)
         assert question.cwd is None or question.cwd.startswith("/")
-        assert question.limit is None or 0 <= question.limit <= MOST_ROWS
+        assert question.limit is None or 0 <= question.limit <= MAX_ROWS
         as_json([question.cwd, question.projects]).decode("ascii")
     if refusal is not None:
         assert 0 < len(refusal) < 500
@@ -80,7 +80,7 @@ def test_the_callers_environment_arrives_as_it_is(environ: dict[str, bytes]) -> 
         for name, value in environ.items()
     ]
     other = [(b"host", b"localhost")]
-    assert header_environment([*other, *headers]) == {
+    assert environment_of([*other, *headers]) == {
         name: os.fsdecode(value) for name, value in environ.items()
     }
 
@@ -99,9 +99,9 @@ def test_the_callers_environment_arrives_as_it_is(environ: dict[str, bytes]) -> 
         (b"cwd=/a&colors=1", "colors", True),
         (b"cwd=/a&limit=7", "limit", 7),
         (b"cwd=/a&limit=0", "limit", 0),
-        (b"cwd=/a&limit=999999999", "limit", MOST_ROWS),
-        (b"cwd=/a&limit=" + b"9" * 30, "limit", MOST_ROWS),
-        (b"cwd=/a&limit=" + b"9" * 5000, "limit", MOST_ROWS),
+        (b"cwd=/a&limit=999999999", "limit", MAX_ROWS),
+        (b"cwd=/a&limit=" + b"9" * 30, "limit", MAX_ROWS),
+        (b"cwd=/a&limit=" + b"9" * 5000, "limit", MAX_ROWS),
         (b"cwd=/a&limit=" + b"0" * 5000 + b"7", "limit", 7),
         (b"cwd=/a&types=bugfix,%20decision", "types", ("bugfix", "decision")),
         (b"cwd=/a&concepts=", "concepts", None),
@@ -116,17 +116,17 @@ def test_a_query_string_means(query: bytes, field: str, value: object) -> None:
 
 @pytest.mark.parametrize("limit", [10**30, "9" * 30, f" {10**30} "])
 def test_more_rows_than_the_most_are_the_most_in_every_form(limit: object) -> None:
-    assert parse_body(json.dumps({"cwd": "/a", "limit": limit}).encode()).limit == MOST_ROWS
+    assert parse_body(json.dumps({"cwd": "/a", "limit": limit}).encode()).limit == MAX_ROWS
 
 
 @pytest.mark.parametrize("limit", ["-1", "1.0", "1e3", "٣", "x", "", "+1", "1_0"])
 def test_what_is_no_count_is_refused(limit: str) -> None:
-    with pytest.raises(InvalidRequest, match="limit: a whole number"):
+    with pytest.raises(InvalidRequest, match="limit: Input should be"):
         parse_body(json.dumps({"cwd": "/a", "limit": limit}).encode())
 
 
 def test_the_longest_path_is_taken_and_no_longer() -> None:
-    longest = "/" + "ü" * ((MOST_PATH - 1) // 2)
+    longest = "/" + "ü" * ((MAX_PATH - 1) // 2)
     assert parse_body(json.dumps({"cwd": longest}).encode()).cwd == longest
     with pytest.raises(InvalidRequest, match="at most"):
         parse_body(json.dumps({"cwd": longest + "ü"}).encode())

@@ -9,12 +9,15 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from claudemem_daemon import __version__
 from claudemem_daemon.errors import ClaudememError
+
+if TYPE_CHECKING:
+    from claudemem_daemon.cli.options import Serve
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("demo", "See it work in a temporary folder. Needs git."),
@@ -109,20 +112,20 @@ def cli() -> None:
     """
 
 
-def run() -> int:
-    """Run the command line; every error is one line on standard error and an exit code. Where the
+def run(serve: Serve) -> int:
+    """Run the command line, with `serve` for the daemon itself; every error is one line on standard error and an exit code. Where the
     reader of a pipe has left, as `head` does, it ends as git and all of coreutils do: by SIGPIPE,
     without a word. So a script with `pipefail` can tell "cut short" from "all well" and "failed"."""
     try:
         with _noticing():
-            return _run()
+            return _run(serve)
     except _ReaderLeftError:
         return _end_by_sigpipe()
 
 
-def _run() -> int:
+def _run(serve: Serve) -> int:
     try:
-        result = cli.main(prog_name="claudemem-daemon", standalone_mode=False)
+        result = cli.main(prog_name="claudemem-daemon", standalone_mode=False, obj=serve)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:

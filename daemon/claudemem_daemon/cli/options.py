@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from threading import Timer
 from typing import IO, Any
@@ -19,6 +19,9 @@ from claudemem_daemon.question import Question, contradiction
 
 PATIENCE = 1.0
 """Seconds."""
+
+Serve = Callable[[MutableMapping[str, str]], int]
+"""Runs the daemon in an environment; returns its exit code."""
 
 
 cwd_option = click.option(

@@ -12,7 +12,7 @@ from contextlib import suppress
 import click
 
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import colours, path_text, plain, waiting
+from claudemem_daemon.cli.options import Serve, colours, path_text, plain, waiting
 from claudemem_daemon.client import Client, Unreachable, is_daemon, lock_holder
 from claudemem_daemon.errors import DaemonError, NotFound
 from claudemem_daemon.hookfiles.commands import launcher
@@ -25,17 +25,14 @@ STOP_SECONDS = 15.0
 
 
 @click.command("run")
-def run_command() -> int:
+@click.pass_obj
+def run_command(serve: Serve) -> int:
     """Run the daemon in the foreground, until SIGTERM or Ctrl-C.
 
     One daemon a user: a second one says "already running" and exits 1 (0 under a service manager).
     SIGHUP reads the settings again.
     """
-    # Nobody's plugin belongs in the daemon, and to look for some takes a megabyte and 10 ms.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    from claudemem_daemon.server.run import run_daemon
-
-    return run_daemon(os.environ)
+    return serve(os.environ)
 
 
 @click.command("start")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,11 +18,12 @@ from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import Answers
+from claudemem_daemon.server.headers import OF_QUESTION, come_from_a_browser
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.metrics import Metrics, Requests
 from claudemem_daemon.server.protocol import BoundedProtocol
-from claudemem_daemon.server.schema import QUESTION_HEADERS, parse_query
+from claudemem_daemon.server.schema import parse_query
 from claudemem_daemon.server.state import DaemonState
 from claudemem_daemon.server.workers import Workers
 from claudemem_daemon.shapes import as_json, error_shape
@@ -46,8 +46,6 @@ ROUTES: Final = frozenset(
         "/v1/reload",
     )
 )
-OUR_HOST: Final = re.compile(rb"([A-Za-z0-9_-]*)(:[0-9]*)?")
-"""`localhost`, nothing, or another name without a dot: a browser has no other reason to come here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class ParsedQuestions:
         """Raises `InvalidRequest`."""
         key = (
             scope["query_string"],
-            *(name + value for name, value in scope["headers"] if name in QUESTION_HEADERS),
+            *(name + value for name, value in scope["headers"] if name in OF_QUESTION),
         )
         known = self._known.get(key)
         if known is None:
@@ -126,7 +124,7 @@ class Application:
     async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
         path: str = scope["path"]
         handler = self.fast.get((scope["method"], HOOKS if path.startswith(HOOKS) else path))
-        if not _is_ours(scope):
+        if come_from_a_browser(scope["headers"]):
             response = self._errors.answer(
                 403, "forbidden", "web pages are not answered: no Origin, and Host: localhost"
             )
@@ -166,14 +164,6 @@ class _Exchange:
 def _has_left(scope: Scope) -> bool:
     connection: BoundedProtocol = scope["state"]["connection"]
     return connection.transport.is_closing()
-
-
-def _is_ours(scope: Scope) -> bool:
-    """Whether no browser sent this, through whatever bridge leads to the socket."""
-    for name, value in scope["headers"]:
-        if name == b"origin" or (name == b"host" and OUR_HOST.fullmatch(value) is None):
-            return False
-    return True
 
 
 def route_of(path: str) -> str:

@@ -28,9 +28,10 @@ from claudemem_daemon.server.app import (
     Parts,
     json_response,
 )
-from claudemem_daemon.server.hooks.handler import HookHandler, read_client
+from claudemem_daemon.server.headers import client_of, environment_of
+from claudemem_daemon.server.hooks.handler import HookHandler
 from claudemem_daemon.server.lookups import Lookups
-from claudemem_daemon.server.schema import header_environment, parse_body
+from claudemem_daemon.server.schema import parse_body
 from claudemem_daemon.server.status import build_status
 from claudemem_daemon.shapes import as_json, warning_shapes
 from claudemem_daemon.stores.model import StoreRef
@@ -113,14 +114,14 @@ class Routes:
     async def hook(self, request: Request) -> Response:
         platform = request.scope["path"].removeprefix(HOOKS)
         headers = _headers(request)
-        environ = header_environment(headers)
+        environ = environment_of(headers)
         body = await request.body()
-        client = read_client(headers)
+        client = client_of(headers)
         delivery = await self._hooks.answer(platform, body, environ, client)
         answer = delivery.answer
         seconds = time.monotonic() - client.came
         self._parts.metrics.hook(platform, answer.event, answer.cwd, seconds)
-        client.follow(request.scope["state"]["connection"], delivery)
+        delivery.follow(request.scope["state"]["connection"], client)
         return Response(answer.body, media_type=JSON)
 
     async def status(self, _request: Request) -> Response:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -15,6 +14,7 @@ from claudemem_daemon.local import PLATFORMS
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import Answers, RequestTime
+from claudemem_daemon.server.headers import Client
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
 from claudemem_daemon.server.hooks.output import no_output
 from claudemem_daemon.server.hooks.payload import parse_payload, read_payload
@@ -24,10 +24,6 @@ from claudemem_daemon.server.workers import USUAL_SECONDS, Workers
 
 WAITING: Final = 0.7
 """Of the time of a call, the share for which it waits for the answer before."""
-ACKNOWLEDGES: Final = b"claudemem-acknowledge"
-"""Header of a client that sends an empty line once it has printed the answer."""
-DEADLINE: Final = b"claudemem-deadline-ms"
-"""Header: how long the client will wait, from when it sent the request."""
 
 
 class Connection(Protocol):
@@ -37,38 +33,21 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """What a client says of itself in its headers."""
-
-    seconds: float
-    """For which it waits, from when its request came."""
-    acknowledges: bool
-    came: float
-
-    def follow(self, connection: Connection, delivery: Delivery) -> None:
-        """Have the session remember the answer once it has arrived, and not too late."""
-
-        def told(arrived: bool) -> None:
-            late = not self.acknowledges and time.monotonic() > self.came + self.seconds
-            delivery.told(arrived and not late)
-
-        connection.when_delivered(told, acknowledged=self.acknowledges)
-
-
-def read_client(headers: Iterable[tuple[bytes, bytes]]) -> Client:
-    named = dict(headers)
-    digits = named.get(DEADLINE, b"")
-    seconds = int(digits[:9]) / 1000 if digits.isdigit() else math.inf
-    return Client(seconds, ACKNOWLEDGES in named, time.monotonic())
-
-
-@dataclass(frozen=True, slots=True)
 class Delivery:
     """One answer on its way to the client."""
 
     answer: HookAnswer
     told: Callable[[bool], None]
     """To be called once: whether it has arrived."""
+
+    def follow(self, connection: Connection, client: Client) -> None:
+        """Have the session remember the answer once it has arrived, and not too late."""
+
+        def told(arrived: bool) -> None:
+            late = not client.acknowledges and time.monotonic() > client.came + client.seconds
+            self.told(arrived and not late)
+
+        connection.when_delivered(told, acknowledged=client.acknowledges)
 
 
 @dataclass(frozen=True, slots=True)
