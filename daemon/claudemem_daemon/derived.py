@@ -31,8 +31,8 @@ class Derived(Generic[K, V]):
 
         def gone(dead: ref[K]) -> None:
             # The number may be another object's by now.
-            kept = made.get(number)
-            if kept is not None and kept[0] is dead:
+            entry = made.get(number)
+            if entry is not None and entry[0] is dead:
                 del made[number]
 
         made[number] = (ref(of, gone), value)

@@ -22,7 +22,7 @@ from claudemem_daemon.selection.model import Observation
 
 TAIL_BYTES: Final = 256 << 10
 """Read of one transcript: its last message lies near its end."""
-MOST_FILES: Final = 4
+MAX_FILES: Final = 4
 """Looked into for one answer."""
 SUFFIX: Final = ".jsonl"
 
@@ -56,7 +56,7 @@ def prior_message(
         text = last_assistant_text(path)
         if text:
             return PriorMessage(text, tuple(dependencies))
-        if len(dependencies) > MOST_FILES:
+        if len(dependencies) > MAX_FILES:
             break
     return PriorMessage("", tuple(dependencies))
 
@@ -84,15 +84,15 @@ def without_reminders(text: str) -> str:
     end."""
     if _OPEN not in text:
         return text
-    kept: list[str] = []
+    parts: list[str] = []
     at = 0
     while (start := text.find(_OPEN, at)) >= 0:
-        kept.append(text[at:start])
+        parts.append(text[at:start])
         end = text.find(_CLOSE, start)
         if end < 0:
-            return "".join(kept)
+            return "".join(parts)
         at = end + len(_CLOSE)
-    return "".join((*kept, text[at:]))
+    return "".join((*parts, text[at:]))
 
 
 def _folder(question: Question, environ: Mapping[str, str]) -> tuple[str | None, str]:

@@ -70,8 +70,8 @@ MUTATIONS: Final = (
     Mutation(
         "another repository's row hides no copy of ours",
         "selection/merge.py",
-        "            elif keep(one):\n                kept.add(one, content)\n",
-        "            elif kept.add(one, content) or keep(one):\n",
+        "            elif keep(one):\n                included.add(one, content)\n",
+        "            elif included.add(one, content) or keep(one):\n",
         "selection/test_merge.py",
     ),
     Mutation(

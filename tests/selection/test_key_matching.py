@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection import key_matching as module
-from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.key_matching import match_keys
+from claudemem_daemon.selection import admission as module
+from claudemem_daemon.selection.admission import Admitted, match_keys
 from claudemem_daemon.stores import reader as reader_module
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool

@@ -20,7 +20,7 @@ SESSION_MARK: Final = "▸"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Written:
     """When and where a row was written, as its line says it: without a time where the row above has
     the same, and with the sign for the same origin as above."""
 
@@ -129,26 +129,26 @@ class _Writer:
         options = self.options
         moment, origin = options.clock.at(row.shown_at), options.origin(row.project)
         same = bool(origin) and origin == self.origin
-        place = Place(
+        written = Written(
             replace(moment, time="") if moment == self.moment else moment,
             (same and options.formatter.same_origin) or origin,
         )
-        whole = (self.fingerprint, full, place, options.marks(row.type), row.letter)
+        whole = (self.fingerprint, full, written, options.marks(row.type), row.letter)
         known = self.rendered.get(row)
         if known is None or known.fingerprint != whole:
-            entry = observation_entry(row, place, options, full=full)
+            entry = observation_entry(row, written, options, full=full)
             known = self.rendered.put(row, RenderedEntry(whole, entry))
         self.moment, self.origin = moment, origin
         return known.entry
 
 
 def observation_entry(
-    row: Observation, place: Place, options: RenderOptions, *, full: bool
+    row: Observation, written: Written, options: RenderOptions, *, full: bool
 ) -> Entry:
     mark, work_mark = options.marks(row.type)
     title, shortened = _title(row, options)
     read, work = read_tokens(row), max(0, row.discovery_tokens)
-    words = RowWords(row.ref, place.moment.time, mark, place.origin, title, "")
+    words = RowWords(row.ref, written.moment.time, mark, written.origin, title, "")
     figures = [f"~{read:,}t"] if options.settings.show_read_tokens else []
     if options.settings.show_work_tokens and work:
         figures.append(f"{work_mark}{work:,}t")
@@ -157,11 +157,11 @@ def observation_entry(
         line = options.formatter.row(replace(words, figures=f"({' '.join(figures)})"))
     return Entry(
         observation=True,
-        moment=place.moment,
+        moment=written.moment,
         line=line,
         plain=plain,
         mark=mark,
-        labelled=bool(place.origin),
+        labelled=bool(written.origin),
         body=tuple(_body(row, options)) if full else (),
         shortened=shortened,
         work=work,

@@ -86,11 +86,11 @@ class Accounts:
     def rank(self, store: str, number: int) -> int | None:
         """Which of the distinct rows that pass all filters a row is, the newest being 1."""
         passing = (
-            place
-            for place, reason in self.passed.items()
+            row
+            for row, reason in self.passed.items()
             if reason in ("included", "over_limit", "over_size")
         )
-        return next((n for n, place in enumerate(passing, 1) if place == (store, number)), None)
+        return next((n for n, row in enumerate(passing, 1) if row == (store, number)), None)
 
     def cut_to_size(self, left_out: int) -> None:
         """The context dropped the oldest `left_out` rows of the answer."""
@@ -219,14 +219,14 @@ def _compare(
     keep = partial(sources.keeps, ours=ownership)
     for one, ending in endings(lists, NO_LIMIT, read, keep, lambda: until.passed):
         store, key = one.origin.ref.path, key_of(one)
-        included = ending == "kept" and len(accounts.newest) < limit
+        included = ending == "included" and len(accounts.newest) < limit
         reason: Disposition = "included" if included else _BEYOND[ending]
         accounts.count(store, key, reason, 1)
         accounts.passed[store, one.row.id] = reason
         compared[store, key] += 1
         if included:
             accounts.newest.append(one)
-        if ending == "kept":
+        if ending == "included":
             day = accounts.days.setdefault((_day(one.row.epoch), key), DayCount())
             day.shown += included
             day.beyond += not included
@@ -236,7 +236,7 @@ def _compare(
 
 
 _BEYOND: Final[dict[Ending, Disposition]] = {
-    "kept": "over_limit",
+    "included": "over_limit",
     "duplicate": "duplicate_of",
     "dropped": "other_repository",
 }

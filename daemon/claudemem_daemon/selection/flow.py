@@ -11,7 +11,7 @@ from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.plans import AT_ONCE, Candidate
 from claudemem_daemon.stores.sql import Table, Wanted
 
-MOST_REMEMBERED: Final = 100
+MAX_REMEMBERED: Final = 100
 """Candidates of one store, table and question that are kept while the store does not change."""
 
 
@@ -30,7 +30,7 @@ class Flow:
 
     def begin(self) -> StoreError | None:
         """Find the first ones. What came before an error stays."""
-        if self._asked[2] > MOST_REMEMBERED:
+        if self._asked[2] > MAX_REMEMBERED:
             return self._find()
         try:
             of = ("first", *self._asked)

@@ -17,7 +17,7 @@ BATCH: Final = 500
 """Rows between two looks at the clock."""
 
 
-Ending = Literal["kept", "duplicate", "dropped"]
+Ending = Literal["included", "duplicate", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def merge(
 
     for one, ending in endings(lists, limit, read, keep, out_of_time):
         duplicates += ending == "duplicate"
-        if ending == "kept":
+        if ending == "included":
             chosen.append(one)
     return Merged(tuple(chosen), duplicates, cut)
 
@@ -69,8 +69,8 @@ def endings(
     late: Callable[[], bool],
 ) -> Iterator[tuple[Chosen[Origin], Ending]]:
     """The rows of all lists, each of which is in the order of the answer (time, project, id, all
-    descending; rows without a time last), with what became of each, up to the `limit`th that is
-    kept.
+    descending; rows without a time last), with what became of each, up to the `limit`th that
+    is included.
 
     Duplicates go before the limit: the same row reached twice, one row of another device in two
     stores, equal content at an equal time. An equal id in two stores alone is no duplicate, nor is a
@@ -79,28 +79,28 @@ def endings(
     """
     flows = [_labelled(origin, candidates) for origin, candidates in lists]
     ordered = heapq.merge(*flows, key=lambda pair: pair[1].rank, reverse=True)
-    kept = _Kept[Origin]()
+    included = _Included[Origin]()
     least = 1
-    while kept.count < limit:
-        size = min(BATCH, max(limit - kept.count, least))
-        before = kept.count
+    while included.count < limit:
+        size = min(BATCH, max(limit - included.count, least))
+        before = included.count
         batch = list(islice(ordered, size))
         for one in _read(batch, read):
-            if kept.count == limit:
+            if included.count == limit:
                 return
             content = content_key(one.row)
-            if kept.has_copy_of(one, content):
+            if included.has_copy_of(one, content):
                 yield one, "duplicate"
             elif keep(one):
-                kept.add(one, content)
-                yield one, "kept"
+                included.add(one, content)
+                yield one, "included"
             else:
                 yield one, "dropped"
         if len(batch) < size:
             return
         # Doubled while nothing is found: a long run of dropped rows takes few reads.
-        least = 2 * size if kept.count == before else 1
-        if kept.count < limit and late():
+        least = 2 * size if included.count == before else 1
+        if included.count < limit and late():
             return
 
 
@@ -126,7 +126,7 @@ def _read(
             yield Chosen(origin, row)
 
 
-class _Kept(Generic[Origin]):
+class _Included(Generic[Origin]):
     """The rows in the list, by all that tells a copy of them. Equal content at an equal time is a copy
     in another store, and in one store when it is the same project's: claude-mem writes an event
     twice under one project, never under two."""

@@ -14,9 +14,8 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.admission import Admitted
+from claudemem_daemon.selection.admission import Admitted, match_keys
 from claudemem_daemon.selection.flow import Flow
-from claudemem_daemon.selection.key_matching import match_keys
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.bounds import LISTS, most_bytes
@@ -37,7 +36,7 @@ WAIT_FOR: Final = ("busy", "slow")
 
 FEW_STORES: Final = 4
 """So many may keep what they read in memory until the answer is made."""
-KEPT_BACK: Final = 0.15
+RESERVED: Final = 0.15
 """Seconds of the deadline, a quarter of it at most, in which the rows that were found in time can
 still be read and the answer be written."""
 USUAL_ROW: Final = 64 * 1024
@@ -131,7 +130,7 @@ class Sources:
     def open(self, plan: Mapping[Table, int] = MappingProxyType({})) -> None:
         """Open each store and find the first rows of the tables in `plan`, as many as it says. A
         slow or locked one gets a share of the time, and what is left when the others are done."""
-        until = Deadline(self.deadline.at - min(KEPT_BACK, self.deadline.remaining() / 4))
+        until = Deadline(self.deadline.at - min(RESERVED, self.deadline.remaining() / 4))
         refs = self.resolved.located.stores
         waiting: list[StoreRef] = []
         for number, ref in enumerate(refs):
