@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.derived import Derived
+from claudemem_daemon.selection.model import Observation
+from tests.context.factory import context, rows, selection
 
 
 class Thing:
@@ -37,3 +40,14 @@ def test_nothing_is_kept_of_what_is_gone() -> None:
         assert len(derived) == len(things)
     # Their numbers are given to new objects, which nothing was made of.
     assert all(derived.get(one) is None for one in [Thing() for _ in range(1000)])
+
+
+def test_entries_are_remembered_from_the_first_rendering_on() -> None:
+    rendered, chosen = Derived[Observation, RenderedEntry](), selection(rows(3))
+    text = context(chosen, rendered=rendered).text
+    assert len(rendered) == 3
+    known = [rendered.get(row) for row in chosen.observations]
+    assert context(chosen, rendered=rendered).text == text
+    assert all(
+        rendered.get(row) is one for row, one in zip(chosen.observations, known, strict=True)
+    )

@@ -58,7 +58,7 @@ def test_listing_all_says_what_looking_for_each_says(
         )
         for most, joined in ((-1, 0), (1000, 0), (1000, 1000)):
             monkeypatch.setattr(module, "MAX_PROBES", most)
-            monkeypatch.setattr(reader_module, "MOST_JOINED", joined)
+            monkeypatch.setattr(reader_module, "MAX_JOINED", joined)
             with open_pool() as pool:
                 one = said(pool, path, keys)
                 assert said(pool, path, keys) == one

@@ -94,7 +94,7 @@ def make_context(
     if request.news and not selection.observations:
         return Context("", 0, 0, 0, ())
     options = _options(request)
-    draft = _draft(request, options, late, rendered or Derived())
+    draft = _draft(request, options, late, Derived() if rendered is None else rendered)
     cut = draft.timeline.late
     warnings = options.warnings()
     if request.news and not draft.rows:
