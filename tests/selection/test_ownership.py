@@ -204,5 +204,5 @@ def test_a_path_below_ours_by_its_spelling_needs_no_look(
 ) -> None:
     ownership = Ownership(make_keys(checkouts=[str(tmp_path)]))
     monkeypatch.setattr(os, "lstat", lambda path: pytest.fail(f"looked at {path}"))
-    monkeypatch.setattr(os, "lstat", lambda path: pytest.fail(f"looked at {path}"))
+    monkeypatch.setattr(os, "stat", lambda path: pytest.fail(f"looked at {path}"))
     assert ownership.owner(["/x/app/b", f"{tmp_path}/a"], "app") is None

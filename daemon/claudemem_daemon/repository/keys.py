@@ -11,87 +11,109 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from claudemem_daemon.question import Scope
-from claudemem_daemon.repository.model import ProjectKey, ProjectKeys, Repository, Worktree
+from claudemem_daemon.repository.model import (
+    Match,
+    ProjectKey,
+    ProjectKeys,
+    Repository,
+    Role,
+    Worktree,
+)
 from claudemem_daemon.repository.names import FolderNames
-from claudemem_daemon.settings.exclusion import excluded, excluding, expanded
+from claudemem_daemon.settings.exclusion import excluding, expanded
 from claudemem_daemon.settings.keys import shown
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.warning import AnswerWarning
 
 EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
+ALIASES: Final = "CLAUDE_MEM_DAEMON_ALIASES"
 
 
 def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     """The keys for a working directory, in the scope of the settings; none if it is excluded."""
-    exclusion = Exclusion((*settings.excluded_projects, settings.observer_folder))
-    for path in _judged(repository):
-        pattern = exclusion.pattern_for(path)
-        if pattern is not None:
-            # claude-mem's own sessions are no mistake to be told of.
-            own = pattern == settings.observer_folder
-            told = () if own else (_excluded(path, pattern, settings, path=path),)
-            name = as_key(repository.name)
-            return ProjectKeys((), (), name, (), told, dependencies=exclusion.dependencies)
+    patterns = (*settings.excluded_projects, settings.observer_folder)
+    names = FolderNames(map(expanded, patterns))
+    excluded_here = _excluded_here(repository, settings, names, patterns)
+    if excluded_here is not None:
+        return replace(excluded_here, dependencies=tuple(names.dependencies))
     left_out = tuple(
         worktree
         for worktree in (repository.worktrees if settings.excluded_projects else ())
-        if worktree is not repository.current and exclusion.pattern_for(worktree.path) is not None
+        if worktree is not repository.current and _pattern(names, worktree.path, patterns)
     )
-    keys = list(_own(repository, settings, left_out))
-    checkouts = [
-        checkout.path
-        for checkout in repository.checkouts
-        if checkout not in left_out and checkout.state != "replaced"
-    ]
-    if repository.kind == "none" and keys:
-        checkouts = [repository.top or repository.cwd]
-    common_dirs = [repository.common_dir] if repository.common_dir is not None else []
-    warnings = list(_main_unknown(repository, settings))
-    excluded_keys = [key for one in left_out for key in _names(_heads(repository, settings), one)]
-    dependencies = exclusion.dependencies
-    around = repository.superproject
-    if around is not None and settings.scope != "self":
-        outer = project_keys(around, settings)
-        keys += [replace(key, rule=f"of the superproject: {key.rule}") for key in outer.keys]
-        checkouts += outer.checkouts
-        common_dirs += outer.common_dirs
-        warnings += [one for one in outer.warnings if one.code != "excluded"]
-        excluded_keys += outer.excluded
-        dependencies += outer.dependencies
-    unique = {(key.key, key.match): key for key in reversed(keys)}
-    return ProjectKeys(
-        keys=tuple(key for key in keys if unique[key.key, key.match] is key),
-        excluded=tuple(dict.fromkeys(excluded_keys)),
+    heads = _heads(repository, settings)
+    own = ProjectKeys(
+        keys=tuple(_own(repository, settings, heads, left_out)),
+        excluded=tuple(key.key for tree in left_out for key in _of_worktree(heads, tree)),
         name=_title(repository),
-        checkouts=tuple(dict.fromkeys(checkouts)),
-        warnings=(*warnings, *_nameless(repository)),
-        common_dirs=tuple(dict.fromkeys(common_dirs)),
-        dependencies=dependencies,
+        checkouts=tuple(
+            checkout.path
+            for checkout in repository.checkouts
+            if checkout not in left_out and checkout.state != "replaced"
+        ),
+        warnings=tuple(_main_unknown(repository, settings)),
+        common_dirs=(repository.common_dir,) if repository.common_dir is not None else (),
+        dependencies=tuple(names.dependencies),
         here=repository.current.path if repository.current is not None else None,
         shared_folders=_shared_folders(repository, settings),
     )
+    if repository.kind == "none" and own.keys:
+        own = replace(own, checkouts=(repository.top or repository.cwd,))
+    if repository.superproject is not None and settings.scope != "self":
+        own = _with_outer(own, project_keys(repository.superproject, settings))
+    unique: dict[tuple[str, Match], ProjectKey] = {}
+    for key in own.keys:
+        unique.setdefault((key.key, key.match), key)
+    return replace(
+        own,
+        keys=tuple(unique.values()),
+        excluded=tuple(dict.fromkeys(own.excluded)),
+        checkouts=tuple(dict.fromkeys(own.checkouts)),
+        common_dirs=tuple(dict.fromkeys(own.common_dirs)),
+        warnings=(*own.warnings, *_nameless(repository)),
+    )
 
 
-class Exclusion:
-    """Judges folders by all their names. For one answer."""
+def _with_outer(own: ProjectKeys, outer: ProjectKeys) -> ProjectKeys:
+    """The keys of a submodule, then those of the repository around it."""
+    around = (replace(key, rule=f"of the superproject: {key.rule}") for key in outer.keys)
+    told = (warning for warning in outer.warnings if warning.code != "excluded")
+    return replace(
+        own,
+        keys=(*own.keys, *around),
+        excluded=(*own.excluded, *outer.excluded),
+        checkouts=(*own.checkouts, *outer.checkouts),
+        warnings=(*own.warnings, *told),
+        common_dirs=(*own.common_dirs, *outer.common_dirs),
+        dependencies=(*own.dependencies, *outer.dependencies),
+    )
 
-    def __init__(self, patterns: tuple[str, ...]) -> None:
-        self._patterns = patterns
-        self._names = FolderNames(expanded(pattern) for pattern in patterns)
-        self.dependencies = tuple(self._names.dependencies)
 
-    def pattern_for(self, path: str) -> str | None:
-        """The first pattern that excludes the folder."""
-        if not self._patterns:
-            return None
-        found = (excluding(name, self._patterns) for name in self._names.of(path))
-        return next((pattern for pattern in found if pattern is not None), None)
+def _pattern(names: FolderNames, path: str, patterns: tuple[str, ...]) -> str | None:
+    """The first pattern that excludes the folder, by any of its names."""
+    found = (excluding(name, patterns) for name in names.of(path))
+    return next((pattern for pattern in found if pattern is not None), None)
+
+
+def _excluded_here(
+    repository: Repository, settings: Settings, names: FolderNames, patterns: tuple[str, ...]
+) -> ProjectKeys | None:
+    """No keys, where the exclusion of one of these folders silences the whole answer."""
+    main = repository.main.path if repository.main is not None else None
+    for path in (repository.cwd, repository.top, main, *repository.excluded_by):
+        pattern = _pattern(names, path, patterns) if path is not None else None
+        if path is not None and pattern is not None:
+            # claude-mem's own sessions are no mistake to be told of.
+            own = pattern == settings.observer_folder
+            told = () if own else (_excluded(path, pattern, settings, path=path),)
+            return ProjectKeys((), (), as_key(repository.name), (), told)
+    return None
 
 
 def _nameless(repository: Repository) -> tuple[AnswerWarning, ...]:
     """For the root folder; of a folder that is gone `repository` says so itself."""
-    if repository.name or any(one.code == "cwd_vanished" for one in repository.warnings):
+    vanished = any(warning.code == "cwd_vanished" for warning in repository.warnings)
+    if repository.name or vanished:
         return ()
     path = repository.main.path if repository.main is not None else repository.cwd
     message = (
@@ -122,31 +144,27 @@ def _main_unknown(repository: Repository, settings: Settings) -> Iterator[Answer
     message = (
         f"{repository.common_dir} is a separate git directory, and git does not record where its"
         " main checkout is: memory written there is missing here; name its folder by"
-        f' CLAUDE_MEM_DAEMON_ALIASES, {{"{as_key(name)}": ["FOLDER"]}}'
+        f' {ALIASES}, {{"{as_key(name)}": ["FOLDER"]}}'
     )
-    yield AnswerWarning("main_unknown", message, repository.common_dir, "CLAUDE_MEM_DAEMON_ALIASES")
+    yield AnswerWarning("main_unknown", message, repository.common_dir, ALIASES)
 
 
 def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
     """Keys that were asked for by name: those and no others."""
-    kept = [one for one in projects if not excluded(one, settings.excluded_projects)]
-    left_out = [one for one in dict.fromkeys(projects) if one not in kept]
+    patterns = {name: excluding(name, settings.excluded_projects) for name in projects}
     return ProjectKeys(
         keys=tuple(
-            ProjectKey(
-                as_key(one),
-                "exact",
-                "worktree" if "/" in one else "main",
-                None,
-                "asked for by name",
-            )
-            for one in dict.fromkeys(kept)
+            _key(name, "exact", "worktree" if "/" in name else "main", None, "asked for by name")
+            for name, pattern in patterns.items()
+            if pattern is None
         ),
         excluded=(),
-        name=", ".join(as_key(one) for one in projects),
+        name=", ".join(map(as_key, projects)),
         checkouts=(),
         warnings=tuple(
-            _excluded(one, excluding(one, settings.excluded_projects), settings) for one in left_out
+            _excluded(name, pattern, settings)
+            for name, pattern in patterns.items()
+            if pattern is not None
         ),
     )
 
@@ -156,118 +174,105 @@ def as_key(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _judged(repository: Repository) -> Iterator[str]:
-    """The paths whose exclusion silences the whole answer."""
-    yield repository.cwd
-    if repository.top is not None:
-        yield repository.top
-    if repository.main is not None:
-        yield repository.main.path
-    yield from repository.excluded_by
+def _key(
+    name: str, match: Match, role: Role, path: str | None, rule: str, *, bare: bool = False
+) -> ProjectKey:
+    return ProjectKey(as_key(name), match, role, path, rule, bare)
 
 
 def _own(
-    repository: Repository, settings: Settings, left_out: tuple[Worktree, ...]
+    repository: Repository,
+    settings: Settings,
+    heads: tuple[str, ...],
+    left_out: tuple[Worktree, ...],
 ) -> Iterator[ProjectKey]:
-    name = repository.name
+    name, scope, others = repository.name, settings.scope, repository.fallback_names
     if not name:
         return
-    path = repository.main.path if repository.main is not None else None
-    scope: Scope = settings.scope
     aliases = settings.aliases.get(name, ())
-    alias_rule = "older name by CLAUDE_MEM_DAEMON_ALIASES"
-    if repository.kind == "none":
+    in_git = repository.kind != "none"
+    # Of a linked worktree alone the main checkout's names are no matter.
+    with_main = scope != "self" or repository.linked is None
+    path = repository.main.path if repository.main is not None else None
+    if not in_git:
         folder = repository.top or repository.cwd
-        yield ProjectKey(as_key(name), "exact", "main", folder, "the folder's own name")
-    elif scope != "self" or not _is_linked(repository):
+        yield _key(name, "exact", "main", folder, "the folder's own name")
+    elif with_main:
         rule = "the main checkout's folder" if path is not None else "the repository's name"
-        yield ProjectKey(as_key(name), "exact", "main", path, rule)
-        for other in repository.fallback_names:
-            yield ProjectKey(as_key(other), "exact", "alias", path, "another name of this folder")
-    for worktree in _in_scope(repository, scope):
-        if worktree not in left_out:
-            yield from _of_worktree(_heads(repository, settings), worktree)
-    if scope == "all" and repository.kind != "none":
-        rule = f"rows of removed worktrees of {name}"
-        yield ProjectKey(as_key(name) + "/", "prefix", "removed", None, rule)
-        for other in repository.fallback_names:
+        yield _key(name, "exact", "main", path, rule)
+        for other in others:
+            yield _key(other, "exact", "alias", path, "another name of this folder")
+    for worktree in _in_scope(repository, settings):
+        if worktree in left_out:
+            continue
+        if worktree.state == "replaced":
+            rule = f"worktree of {name}, whose folder another repository has now"
+            yield _key(f"{name}/{worktree.name}", "exact", "removed", None, rule)
+        else:
+            yield from _of_worktree(heads, worktree)
+    if scope == "all" and in_git:
+        yield _key(f"{name}/", "prefix", "removed", None, f"rows of removed worktrees of {name}")
+        for other in others:
             rule = f"rows of worktrees under the other name {other}"
-            yield ProjectKey(as_key(other) + "/", "prefix", "alias", None, rule)
-    for older in aliases if scope != "self" or not _is_linked(repository) else ():
-        yield ProjectKey(as_key(older), "exact", "alias", None, alias_rule)
-        if scope == "all" and repository.kind != "none":
-            yield ProjectKey(as_key(older) + "/", "prefix", "alias", None, alias_rule)
+            yield _key(f"{other}/", "prefix", "alias", None, rule)
+    for older in aliases if with_main else ():
+        rule = f"older name by {ALIASES}"
+        yield _key(older, "exact", "alias", None, rule)
+        if scope == "all" and in_git:
+            yield _key(f"{older}/", "prefix", "alias", None, rule)
 
 
-def _is_linked(repository: Repository) -> bool:
-    return repository.current is not None and not repository.current.main
-
-
-def _in_scope(repository: Repository, scope: Scope) -> tuple[Worktree, ...]:
+def _in_scope(repository: Repository, settings: Settings) -> tuple[Worktree, ...]:
     """The linked worktrees that are asked for, the current one first."""
-    current = repository.current
-    own = (current,) if current is not None and not current.main else ()
-    others = (one for one in repository.worktrees if one is not current)
-    return (*own, *others) if scope == "all" else own
+    own = (repository.linked,) if repository.linked is not None else ()
+    others = (tree for tree in repository.worktrees if tree is not repository.current)
+    return (*own, *others) if settings.scope == "all" else own
 
 
 def _heads(repository: Repository, settings: Settings) -> tuple[str, ...]:
-    """All that can stand for P in `P/W`."""
+    """All that P in `P/W` can be."""
     aliases = settings.aliases.get(repository.name, ())
     return (repository.name, *repository.fallback_names, *aliases)
 
 
 def _of_worktree(heads: tuple[str, ...], worktree: Worktree) -> Iterator[ProjectKey]:
-    name = heads[0]
-    if worktree.state == "replaced":
-        rule = f"worktree of {name}, whose folder another repository has now"
-        yield ProjectKey(as_key(f"{name}/{worktree.name}"), "exact", "removed", None, rule)
-        return
     for leaf in (worktree.name, *worktree.other_names):
         why = "" if leaf == worktree.name else f" (another name of {worktree.name})"
         for head in heads:
-            key = as_key(f"{head}/{leaf}")
             rule = f"worktree of {head}{why}"
-            yield ProjectKey(key, "exact", "worktree", worktree.path, rule)
+            yield _key(f"{head}/{leaf}", "exact", "worktree", worktree.path, rule)
         # Of a worktree in a folder of the repository's name that name alone is the main checkout's.
         if leaf not in heads:
             rule = f"worktree folder alone, as older releases wrote it{why}"
-            yield ProjectKey(as_key(leaf), "exact", "worktree", worktree.path, rule, bare=True)
-
-
-def _names(heads: tuple[str, ...], worktree: Worktree) -> list[str]:
-    leaves = (worktree.name, *worktree.other_names)
-    names = [f"{head}/{leaf}" for leaf in leaves for head in heads]
-    return [as_key(name) for name in (*names, *(leaf for leaf in leaves if leaf not in heads))]
+            yield _key(leaf, "exact", "worktree", worktree.path, rule, bare=True)
 
 
 def _shares_its_key(repository: Repository) -> bool:
     """Whether other worktrees have or had the current one's `P/W`: assistants make them in folders
     that are all named after the repository (`~/.codex/worktrees/<hex>/<repository>`)."""
-    current = repository.current
-    if current is None or current.main:
-        return False
-    others = [one for one in repository.worktrees if one is not current]
-    return current.name == repository.name or any(one.name == current.name for one in others)
+    linked = repository.linked
+    return linked is not None and (
+        linked.name == repository.name
+        or any(tree.name == linked.name for tree in repository.worktrees if tree is not linked)
+    )
 
 
 def _shared_folders(repository: Repository, settings: Settings) -> tuple[str, ...]:
     """See `ProjectKeys.shared_folders`."""
-    current = repository.current
-    if settings.scope == "all" or current is None or not _shares_its_key(repository):
+    linked, main = repository.linked, repository.main
+    if settings.scope == "all" or linked is None or not _shares_its_key(repository):
         return ()
-    main = repository.main
     outer = (main.path,) if settings.scope == "parent" and main is not None else ()
-    return (current.path, *outer)
+    return (linked.path, *outer)
 
 
 def _title(repository: Repository) -> str:
     """P, or `P/W`; with the folder around W where W alone does not tell which worktree it is."""
-    current = repository.current
-    if current is None or current.main:
+    linked = repository.linked
+    if linked is None:
         return as_key(repository.name)
-    parts = [repository.name, current.name]
+    parts = [repository.name, linked.name]
     if _shares_its_key(repository):
-        around = os.path.basename(os.path.dirname(current.path))
-        parts[1:] = [around] if current.name == repository.name else [around, current.name]
+        around = os.path.basename(os.path.dirname(linked.path))
+        parts[1:] = [around] if linked.name == repository.name else [around, linked.name]
     return as_key("/".join(parts))

@@ -71,6 +71,11 @@ class Repository:
     """Other folders whose exclusion is this one's too."""
 
     @property
+    def linked(self) -> Worktree | None:
+        """The linked worktree that holds `cwd`."""
+        return self.current if self.current is not None and not self.current.main else None
+
+    @property
     def checkouts(self) -> tuple[Worktree, ...]:
         """The main checkout, if known, then the linked worktrees."""
         return (self.main, *self.worktrees) if self.main is not None else self.worktrees
