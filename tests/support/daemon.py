@@ -38,6 +38,7 @@ def clean_environ(home: str | os.PathLike[str], **extra: str) -> dict[str, str]:
         "HOME": os.fspath(home),
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
+        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
         **extra,
     }
 
