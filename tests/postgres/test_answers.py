@@ -147,29 +147,6 @@ def test_a_database_is_named_by_the_user_never_by_a_checkout(
     assert ("Of the server" in machine.context(**stores)) != by_checkout
 
 
-def test_no_password_is_ever_printed(machine: Machine, cluster: Cluster, database: str) -> None:
-    url = f"postgresql://with_password:hunter2@/{database}?host={cluster.socket_folder}&password=hunter3"
-    (machine.home / ".claude-mem" / "settings.json").write_text(
-        json.dumps({"CLAUDE_MEM_DAEMON_STORES": {"*": url}})
-    )
-    with Daemon(machine.home) as daemon:
-        said = json.dumps(machine.query(daemon)) + daemon.get("/v1/status").text
-        said += daemon.post("/v1/explain", {"cwd": str(machine.shop)}).text
-        for arguments in (
-            ["status"],
-            ["doctor"],
-            ["config"],
-            ["explain"],
-            ["context"],
-            ["worktrees"],
-        ):
-            found = run_to_end(clean_environ(machine.home), *arguments)
-            said += found.stdout + found.stderr
-        said += daemon.errors()
-    assert "hunter" not in said
-    assert "Local row" in said
-
-
 @pytest.mark.parametrize("indexed", [False, True])
 def test_the_index_is_used_where_it_is(machine: Machine, admin: Admin, indexed: bool) -> None:
     if indexed:
@@ -208,15 +185,6 @@ def test_doctor_names_the_index_that_is_missing_where_rows_are_many(
     assert CREATE_INDEX in doctor()
     admin.execute(CREATE_INDEX)
     assert "CREATE INDEX" not in doctor()
-
-
-def test_the_unit_allows_the_network_for_a_database_alone(machine: Machine) -> None:
-    environ = clean_environ(machine.home)
-    shown = run_to_end(environ, "service", "install", "--print")
-    assert "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n" in shown.stdout
-    (machine.home / ".claude-mem" / "settings.json").unlink()
-    shown = run_to_end(environ, "service", "install", "--print")
-    assert "RestrictAddressFamilies=AF_UNIX\n" in shown.stdout
 
 
 def test_the_grants_of_the_docs_are_enough(machine: Machine, admin: Admin) -> None:

@@ -91,7 +91,7 @@ def test_without_a_first_answer_the_local_rows_are_all(machine: Machine) -> None
         ("CREATE ROLE {} LOGIN", "nothing_granted", "may not read it; grant it SELECT"),
         ("CREATE ROLE with_password LOGIN PASSWORD 'right'", "with_password:wrong", "~/.pgpass"),
         ("ALTER TABLE observations DROP COLUMN metadata", "postgres", "not the database of a"),
-        ("SELECT 1", "nobody_here", 'cannot be asked (role "nobody_here'),
+        ("SELECT 1", "nobody_here", 'cannot be asked; role "nobody_here'),
         ("DROP TABLE observations", "postgres", "not the database of a claude-mem server"),
     ],
 )

@@ -277,7 +277,10 @@ class Daemon:
 
 
 def run_to_end(
-    environ: Mapping[str, str], *arguments: str, umask: int = -1
+    environ: Mapping[str, str],
+    *arguments: str,
+    umask: int = -1,
+    cwd: str | os.PathLike[str] = "/",
 ) -> subprocess.CompletedProcess[str]:
     """The command with `arguments`, which is expected to end by itself."""
     return subprocess.run(
@@ -289,7 +292,7 @@ def run_to_end(
         check=False,
         timeout=60,
         umask=umask,
-        cwd="/",
+        cwd=cwd,
     )
 
 

@@ -59,7 +59,7 @@ class Place:
 def shown(value: object) -> str:
     """A value in a message: one short line, whatever it holds."""
     try:
-        text = without_secrets(repr(value))
+        text = repr(_without_secrets(value))
     except RecursionError:
         return "a deeply nested value"
     return text if len(text) <= 80 else text[:77] + "..."
@@ -78,6 +78,14 @@ def taken(key: Key, raw: object, home: str, place: Place) -> Parsed | None:
         message = f"{said}: {parsed.note}"
         place.warnings.append(AnswerWarning("setting_adjusted", message, place.path, key.name))
     return parsed
+
+
+def _without_secrets(value: object) -> object:
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        return {_without_secrets(name): _without_secrets(one) for name, one in value.items()}
+    return [*map(_without_secrets, value)] if isinstance(value, list | tuple) else value
 
 
 def count(most: int, *, least: int = 0) -> Parser:

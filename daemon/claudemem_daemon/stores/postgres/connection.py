@@ -34,8 +34,9 @@ BEGIN: Final = (
 )
 """The planner has no statistics of our filters, and would read and sort all rows of a project for
 the newest few. With these it goes down the index where there is one."""
-WRONG_URL: Final = re.compile(r"^(database|role) .* does not exist$|\binvalid \S+ value\b")
+UNKNOWN: Final = re.compile(r"^(database|role) .* does not exist$")
 """Of a connection that failed there is nothing but text."""
+WRONG_URL: Final = re.compile(rf"{UNKNOWN.pattern}|\binvalid \S+ value\b")
 GRACE_SECONDS: Final = 0.25
 """How much longer than the server's own `statement_timeout` we wait for its answer."""
 
@@ -177,7 +178,9 @@ def translate(error: Exception, place: str) -> StoreError:
         what = "the server refuses the password; put the right one into ~/.pgpass"
         return store_error(place, "refused", what)
     if isinstance(error, psycopg.ProgrammingError | ValueError) or WRONG_URL.search(line):
-        what = f"cannot be asked ({line}); correct its URL in CLAUDE_MEM_DAEMON_STORES"
+        # What libpq quotes of a URL that it cannot read may be the password.
+        told = f"{line}: correct" if UNKNOWN.search(line) else "correct"
+        what = f"cannot be asked; {told} its URL in CLAUDE_MEM_DAEMON_STORES"
         return store_error(place, "unreadable", what)
     if state is None or state[:2] in ("08", "57"):
         return store_error(place, "away", f"the server is away ({line})")
