@@ -39,9 +39,11 @@ def hook_entries(environ: Mapping[str, str], settings_path: str) -> Iterator[Fin
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
         yield Finding("hooks", "warning", "no assistant has our entries", fix)
-    twice = double_injection(environ, read_values(settings_path))
+    values = read_values(settings_path)
+    twice = double_injection(environ, values)
     if twice is not None and found:
-        yield Finding("double injection", "warning", twice, "set what it says")
+        fix = f"{'mend' if values is None else 'put these keys into'} {settings_path}"
+        yield Finding("double injection", "warning", twice, fix)
 
 
 def _entries(
