@@ -215,7 +215,8 @@ def _checked(values: Mapping[str, Any]) -> Body:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part)[:80] for part in first["loc"])
-        raise InvalidRequest(f"{field}: {first['msg'].removeprefix('Value error, ')}") from None
+        words = first["msg"].removeprefix("Value error, ")
+        raise InvalidRequest(f"{field}: {words}" if field else words) from None
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
