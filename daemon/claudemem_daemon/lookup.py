@@ -26,12 +26,7 @@ from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.keys import suggest
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.settings.sources import read_values
-from claudemem_daemon.shapes import (
-    explain_shape,
-    plain,
-    row_shape,
-    warning_shapes,
-)
+from claudemem_daemon.shapes import explain_shape, plain, row_shape, warning_shapes
 from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool

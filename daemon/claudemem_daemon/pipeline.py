@@ -15,14 +15,10 @@ from typing import Final
 
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.entries import RenderedEntry
-from claudemem_daemon.context.render import Context, ContextRequest, make_context
+from claudemem_daemon.context.fit import Context
+from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import (
-    INCOMPLETE,
-    Dependency,
-    each_path_once,
-    look_again,
-)
+from claudemem_daemon.dependencies import INCOMPLETE, Dependency, each_path_once, look_again
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
@@ -150,12 +146,7 @@ class Pipeline:
         else:
             keys = project_keys(repository, settings)
         located = locate(
-            repository,
-            keys,
-            settings,
-            own.env,
-            self.trust,
-            data_dir_of_checkout=own.data_dir,
+            repository, keys, settings, own.env, self.trust, data_dir_of_checkout=own.data_dir
         )
         return ResolvedQuestion(question, settings, repository, keys, located, own)
 

@@ -11,7 +11,8 @@ from typing import Any
 from claudemem_daemon import local_zone
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.entries import RenderedEntry
-from claudemem_daemon.context.render import Context, ContextRequest, make_context
+from claudemem_daemon.context.fit import Context
+from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.pipeline import writing_time

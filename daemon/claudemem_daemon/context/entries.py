@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from claudemem_daemon.context.budget import Budget
 from claudemem_daemon.context.clock import Moment
@@ -17,15 +17,6 @@ MAX_TITLE_CHARS: Final = 500
 """A longer title is a pasted text: it would push out other rows."""
 
 SESSION_MARK: Final = "▸"
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """When and where a row was written, as its line says it: without a time where the row above has
-    the same, and with the sign for the same origin as above."""
-
-    moment: Moment
-    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +42,8 @@ class Entry:
     read: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedEntry:
-    """An entry and everything beside its row that it was made of."""
-
-    fingerprint: tuple[object, ...]
-    entry: Entry
+RenderedEntry: TypeAlias = tuple[tuple[object, ...], Entry]
+"""Everything beside its row that an entry was made of, and the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +116,26 @@ class _Writer:
         options = self.options
         moment, origin = options.clock.at(row.shown_at), options.origin(row.project)
         same = bool(origin) and origin == self.origin
-        written = Written(
-            replace(moment, time="") if moment == self.moment else moment,
-            (same and options.formatter.same_origin) or origin,
-        )
-        whole = (self.fingerprint, full, written, options.marks(row.type), row.letter)
+        time = "" if moment == self.moment else moment.time
+        label = (same and options.formatter.same_origin) or origin
+        made_of = (self.fingerprint, full, moment, time, label, options.marks(row.type), row.letter)
         known = self.rendered.get(row)
-        if known is None or known.fingerprint != whole:
-            entry = observation_entry(row, written, options, full=full)
-            known = self.rendered.put(row, RenderedEntry(whole, entry))
+        if known is None or known[0] != made_of:
+            shown = replace(moment, time=time)
+            entry = observation_entry(row, shown, label, options, full=full)
+            known = self.rendered.put(row, (made_of, entry))
         self.moment, self.origin = moment, origin
-        return known.entry
+        return known[1]
 
 
 def observation_entry(
-    row: Observation, written: Written, options: RenderOptions, *, full: bool
+    row: Observation, moment: Moment, origin: str, options: RenderOptions, *, full: bool
 ) -> Entry:
+    """`moment` without a time, and `origin` short, where the row above has the same."""
     mark, work_mark = options.marks(row.type)
     title, shortened = _title(row, options)
     read, work = read_tokens(row), max(0, row.discovery_tokens)
-    words = RowWords(row.ref, written.moment.time, mark, written.origin, title, "")
+    words = RowWords(row.ref, moment.time, mark, origin, title, "")
     figures = [f"~{read:,}t"] if options.settings.show_read_tokens else []
     if options.settings.show_work_tokens and work:
         figures.append(f"{work_mark}{work:,}t")
@@ -157,11 +144,11 @@ def observation_entry(
         line = options.formatter.row(replace(words, figures=f"({' '.join(figures)})"))
     return Entry(
         observation=True,
-        moment=written.moment,
+        moment=moment,
         line=line,
         plain=plain,
         mark=mark,
-        labelled=bool(written.origin),
+        labelled=bool(origin),
         body=tuple(_body(row, options)) if full else (),
         shortened=shortened,
         work=work,

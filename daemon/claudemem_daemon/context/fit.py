@@ -15,18 +15,29 @@ from claudemem_daemon.context.budget import Budget, largest
 from claudemem_daemon.context.clock import UNDATED
 from claudemem_daemon.context.draft import Cut, Draft, Lines, Losses
 from claudemem_daemon.context.entries import Entry
+from claudemem_daemon.dependencies import FileState
+from claudemem_daemon.warning import AnswerWarning
 
 UNIT_WORDS: Final = {"utf16": "characters", "bytes": "bytes"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
-    """observations + left_out is the number of rows of the draft."""
+class Context:
+    """`text` is empty when there is nothing to say (limit 0, excluded project).
+
+    observations: rows whose line is in the text. left_out: all other rows, which did not fit.
+    trimmed: rows that have their line but lost detail.
+    """
 
     text: str
     observations: int
     left_out: int
     trimmed: int
+    warnings: tuple[AnswerWarning, ...] = ()
+    dependencies: tuple[FileState, ...] = ()
+    """The transcript, when the prior message was read from it."""
+    complete: bool = True
+    """Whether time was enough to write all of it."""
 
 
 class _Shown(NamedTuple):
@@ -39,7 +50,7 @@ class _Shown(NamedTuple):
     body: bool
 
 
-def fit(draft: Draft, budget: Budget) -> Fitted:
+def fit(draft: Draft, budget: Budget) -> Context:
     """The draft within its budget; empty when not one honest line fits."""
     return _Fitting(draft, budget).fitted()
 
@@ -63,7 +74,7 @@ class _Fitting:
         ]
         self.bodies = [budget.size(entry.body) for entry in entries]
 
-    def fitted(self) -> Fitted:
+    def fitted(self) -> Context:
         entries = self.draft.timeline.entries
         whole = Cut(
             rows=self.rows,
@@ -141,7 +152,7 @@ class _Fitting:
                 bool(entry.body) and bodies >= 0,
             )
 
-    def _written(self, cut: Cut) -> Fitted:
+    def _written(self, cut: Cut) -> Context:
         shown = list(self._shown(cut))
         lines = list(self._above(cut))
         for one in shown:
@@ -153,7 +164,7 @@ class _Fitting:
         losses = self._losses(cut, shown)
         lines += self._below(cut, shown, losses)
         count = self.draft.rows
-        return Fitted("\n".join(lines), count - losses.rows, losses.rows, losses.details)
+        return Context("\n".join(lines), count - losses.rows, losses.rows, losses.details)
 
     def _above(self, cut: Cut) -> Lines:
         return self.draft.lean_head if cut.lean else self.draft.head
@@ -199,14 +210,14 @@ class _Fitting:
         why = "Cut off, time was over" if self.draft.timeline.late else f"Cut to fit {words}"
         return self.draft.formatter.aside(f"{why}: {lost}. {self.draft.advice}")
 
-    def _least(self) -> Fitted:
+    def _least(self) -> Context:
         """No row fits: say that there are some, if there is room for even that."""
         draft, count, limit = self.draft, self.draft.rows, self.budget.limit
         if not count or limit is None:
-            return Fitted("", 0, count, 0)
+            return Context("", 0, count, 0)
         note = self._note(f"all {count} observations left out")
         short = f"{count} observations left out: limit {limit}"
         for lines in ((*draft.lean_head, note), (note,), (short,)):
             if self.budget.size(lines) - 1 <= limit:
-                return Fitted("\n".join(lines), 0, count, 0)
-        return Fitted("", 0, count, 0)
+                return Context("\n".join(lines), 0, count, 0)
+        return Context("", 0, count, 0)

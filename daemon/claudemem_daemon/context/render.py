@@ -6,7 +6,7 @@ Rendering adds no row and drops none; what the size limit takes, `fit` decides a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from claudemem_daemon.context import empty_reasons, sections
@@ -14,10 +14,9 @@ from claudemem_daemon.context.budget import Budget, Unit
 from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.draft import Draft, Section
 from claudemem_daemon.context.entries import RenderedEntry, Timeline, timeline
-from claudemem_daemon.context.fit import fit
+from claudemem_daemon.context.fit import Context, fit
 from claudemem_daemon.context.formatter import Formatter, HumanFormatter
 from claudemem_daemon.context.options import RenderOptions, origin_labels
-from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
@@ -57,25 +56,6 @@ class ContextRequest:
         return Budget(limit, self.unit)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """`text` is empty when there is nothing to say (limit 0, excluded project).
-
-    left_out: rows of the selection that the size budget dropped. trimmed: rows that kept their
-    line but lost detail. observations: rows whose line is in the text.
-    """
-
-    text: str
-    observations: int
-    left_out: int
-    trimmed: int
-    warnings: tuple[AnswerWarning, ...]
-    dependencies: tuple[FileState, ...] = ()
-    """The transcript, when the prior message was read from it."""
-    complete: bool = True
-    """Whether time was enough to write all of it."""
-
-
 def make_context(
     request: ContextRequest,
     late: Callable[[], bool] = lambda: False,
@@ -90,9 +70,9 @@ def make_context(
     """
     selection, settings = request.selection, request.settings
     if not request.keys.keys or (settings.limit <= 0 and not selection.summaries):
-        return Context("", 0, len(selection.observations), 0, ())
+        return Context("", 0, len(selection.observations), 0)
     if request.news and not selection.observations:
-        return Context("", 0, 0, 0, ())
+        return Context("", 0, 0, 0)
     options = _options(request)
     draft = _draft(request, options, late, Derived() if rendered is None else rendered)
     cut = draft.timeline.late
@@ -100,14 +80,9 @@ def make_context(
     if request.news and not draft.rows:
         return Context("", 0, 0, 0, warnings)
     fitted = fit(draft, request.budget)
-    return Context(
-        text=fitted.text,
-        observations=fitted.observations,
-        left_out=fitted.left_out,
-        trimmed=fitted.trimmed,
-        warnings=(*warnings, *((out_of_time(fitted.observations, settings),) if cut else ())),
-        complete=not cut,
-    )
+    if cut:
+        warnings = (*warnings, out_of_time(fitted.observations, settings))
+    return replace(fitted, warnings=warnings, complete=not cut)
 
 
 def _draft(

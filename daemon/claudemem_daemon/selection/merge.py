@@ -112,8 +112,7 @@ def _labelled(
 
 
 def _read(
-    batch: list[tuple[Origin, Candidate]],
-    read: Callable[[Origin, list[Candidate]], dict[int, Row]],
+    batch: list[tuple[Origin, Candidate]], read: Callable[[Origin, list[Candidate]], dict[int, Row]]
 ) -> Iterator[Chosen[Origin]]:
     """The rows of a batch in its order; one question a store."""
     wanted: dict[Origin, list[Candidate]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.context.clock import Clock
-from claudemem_daemon.context.render import Context
+from claudemem_daemon.context.fit import Context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.local import HERE
