@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.server.peer import welcome
+from claudemem_daemon.server.protocol import welcome
 from tests.support.daemon import PATIENCE, Daemon, eventually, run_to_end
 
 AS_SYSTEMD = (

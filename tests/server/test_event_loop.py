@@ -20,7 +20,7 @@ from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.app import Application, Parts
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
-from claudemem_daemon.server.metrics import Metrics, Requests
+from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.workers import Workers
 from tests.support.daemon import Daemon, eventually
@@ -50,7 +50,7 @@ def pipeline(home: Path) -> Iterator[Pipeline]:
 def application(pipeline: Pipeline) -> Application:
     workers = Workers()
 
-    def state(_requests: Requests) -> NoReturn:
+    def state(_requests: object) -> NoReturn:
         raise AssertionError("not asked here")
 
     answers = Answers(pipeline, workers)

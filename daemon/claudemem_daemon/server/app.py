@@ -21,10 +21,9 @@ from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.headers import OF_QUESTION, come_from_a_browser
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
-from claudemem_daemon.server.metrics import Metrics, Requests
+from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.protocol import BoundedProtocol
 from claudemem_daemon.server.schema import parse_query
-from claudemem_daemon.server.state import DaemonState
 from claudemem_daemon.server.workers import Workers
 from claudemem_daemon.shapes import as_json, error_shape
 
@@ -58,7 +57,7 @@ class Parts:
     metrics: Metrics
     sessions: Sessions
     log: Log
-    state: Callable[[Requests], DaemonState]
+    state: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Looks at paths: to be called in a worker."""
 
 

@@ -8,11 +8,10 @@ import os
 import platform
 import re
 import signal
-import stat
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import claudemem_daemon
@@ -24,15 +23,20 @@ from claudemem_daemon.server.app import Parts
 from claudemem_daemon.server.guard import Guard
 from claudemem_daemon.server.hooks.session_file import SessionFile
 from claudemem_daemon.server.hooks.sessions import Sessions
-from claudemem_daemon.server.lifecycle import InstanceLock, private_folder, socket_folder
+from claudemem_daemon.server.lifecycle import (
+    InstanceLock,
+    StartedBy,
+    private_folder,
+    socket_folder,
+)
 from claudemem_daemon.server.listening import Listening, bind, taken
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.memory import Allocator
-from claudemem_daemon.server.metrics import Metrics, Requests
+from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.notify import Notifier, restart_socket_unit
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.serving import Serving
-from claudemem_daemon.server.state import DaemonState, SocketState, StartedBy
+from claudemem_daemon.server.status import resident_kb
 from claudemem_daemon.server.workers import Workers
 from claudemem_daemon.settings.watcher import SettingsWatcher
 
@@ -41,40 +45,42 @@ HEAL_AGAIN: Final = 1.0
 """Seconds until the next try, when the socket could not be put back."""
 
 
-class Daemon:
-    """Serves from `run` until a signal; `lock` is held and `listening` open already."""
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What the daemon starts with: the lock is held, and the socket open."""
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        folder: str,
-        lock: InstanceLock,
-        listening: Listening,
-        log: Log,
-        by: StartedBy,
-        allocator: Allocator,
-    ) -> None:
-        self._allocator = allocator
-        self._folder = folder
-        self._lock = lock
-        self._listening = listening
-        self._log = log
-        self._by = by
+    environ: Mapping[str, str]
+    folder: str
+    lock: InstanceLock
+    listening: Listening
+    log: Log
+    by: StartedBy
+    allocator: Allocator
+
+
+class Daemon:
+    """Serves from `run` until a signal."""
+
+    def __init__(self, started: Started) -> None:
+        self._started = started
+        self._listening = started.listening
+        """The socket now; another one after ours was gone."""
+        self._log = log = started.log
         self._started_at = time.time()
         self._healed = 0
         self._said: str | None = None
         """The last complaint about healing; it is tried every second and said once."""
         self._guard: Guard | None = None
         self._healing: asyncio.Future[None] | None = None
-        self._notifier = Notifier(environ)
+        self._notifier = Notifier(started.environ)
         self._stop = asyncio.Event()
         self._metrics = Metrics()
-        self._workers = Workers(allocator.give_back)
-        self._pipeline = build_pipeline(environ)
+        self._workers = Workers(started.allocator.give_back)
+        self._pipeline = build_pipeline(started.environ)
         self._answers = Answers(self._pipeline, self._workers)
         self._watcher = SettingsWatcher(self._pipeline.configuration)
         sessions = Sessions()
-        self._session_file = SessionFile(folder, sessions, self._workers.submit, log.line)
+        self._session_file = SessionFile(started.folder, sessions, self._workers.submit, log.line)
         parts = Parts(
             self._pipeline,
             self._workers,
@@ -90,9 +96,11 @@ class Daemon:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unforeseen)
         # The folder above as well: that ours was moved away, only its parent tells.
-        above = os.path.dirname(self._folder)
+        above = os.path.dirname(self._started.folder)
         guard = Guard(
-            loop, self._heal_soon, (self._folder, above, os.path.dirname(self._listening.path))
+            loop,
+            self._heal_soon,
+            (self._started.folder, above, os.path.dirname(self._listening.path)),
         )
         self._guard = guard
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -102,7 +110,7 @@ class Daemon:
         self._watcher.start()
         guard.start()
         self._keep_alive()
-        self._allocator.settle()
+        self._started.allocator.settle()
         self._notifier.ready(f"Answering on {self._listening.path}")
         self._log.line(f"{__version__} answers on {self._listening.path}")
         try:
@@ -117,51 +125,49 @@ class Daemon:
             self._watcher.stop()
             self._pipeline.close()
 
-    def state(self, requests: Requests) -> DaemonState:
-        """In a worker: it looks at paths."""
-        listening = self._listening
-        seen = None
-        with suppress(OSError):
-            seen = os.lstat(listening.path)
-        return DaemonState(
-            pid=os.getpid(),
-            version=__version__,
-            protocol=PROTOCOL,
-            python=platform.python_version(),
-            executable=sys.executable,
-            started_at=self._started_at,
-            now=time.time(),
-            started_by=self._by,
-            state_dir=self._folder,
-            log_path=self._log.path,
-            installed_version=installed_version(),
-            socket=SocketState(
-                path=listening.path,
-                mode=stat.S_IMODE(seen.st_mode) if seen is not None else None,
-                owner=seen.st_uid if seen is not None else None,
-                inherited=listening.inherited,
-                healed=self._healed,
-            ),
-            connections=self._serving.connections,
-            requests=requests,
-            kept_answers=len(self._pipeline.memo),
-            stuck_workers=self._answers.stuck,
-            configuration=dataclasses.asdict(self._pipeline.configuration.state()),
-            watcher=dataclasses.asdict(self._watcher.describe()),
-            stores=[dataclasses.asdict(store) for store in self._pipeline.pool.describe()],
-            repositories=[
+    def state(self, requests: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything the server knows of itself, as plain JSON values; times in seconds since 1970.
+        In a worker: it looks at paths."""
+        pipeline, started, now = self._pipeline, self._started, time.time()
+        return {
+            "version": __version__,
+            # Of the package on disk: another one after an upgrade without a restart.
+            "installed_version": installed_version(),
+            "protocol": PROTOCOL,
+            "process": {
+                "pid": os.getpid(),
+                "started_at": self._started_at,
+                "uptime_seconds": round(now - self._started_at, 1),
+                "started_by": started.by,
+                "python": platform.python_version(),
+                "executable": sys.executable,
+                "resident_kb": resident_kb(),
+                "log": self._log.path,
+                "state_dir": started.folder,
+            },
+            "socket": {**self._listening.state(), "healed": self._healed},
+            "configuration": dataclasses.asdict(pipeline.configuration.state()),
+            "watcher": dataclasses.asdict(self._watcher.describe()),
+            "stores": [dataclasses.asdict(store) for store in pipeline.pool.describe()],
+            "repositories": [
                 {
                     "name": repository.name,
                     "kind": repository.kind,
                     "common_dir": repository.common_dir,
                     "worktrees": [
-                        {"path": one.path, "branch": one.branch, "state": one.state}
-                        for one in repository.checkouts
+                        {"path": checkout.path, "branch": checkout.branch, "state": checkout.state}
+                        for checkout in repository.checkouts
                     ],
                 }
-                for repository in self._pipeline.repositories.known()
+                for repository in pipeline.repositories.known()
             ],
-        )
+            "requests": {
+                **requests,
+                "connections": self._serving.connections,
+                "kept_answers": len(pipeline.memo),
+                "stuck_workers": self._answers.stuck,
+            },
+        }
 
     def _asked_to_stop(self) -> None:
         if self._stop.is_set():
@@ -222,12 +228,12 @@ class Daemon:
     def _in_place_again(self) -> Listening | None:
         """In a worker: the socket to listen on, a new one where ours was gone; None where nothing
         was missing."""
-        lock, listening = self._lock.in_place(), self._listening.in_place()
+        lock, listening = self._started.lock.in_place(), self._listening.in_place()
         if lock and listening:
             return None
         if not lock:
-            private_folder(self._folder)
-            self._lock.acquire()
+            private_folder(self._started.folder)
+            self._started.lock.acquire()
         if listening:
             return self._listening
         path = self._listening.path

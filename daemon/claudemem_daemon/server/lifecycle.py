@@ -9,20 +9,19 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 from claudemem_daemon import __version__
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
 from claudemem_daemon.local import of_another, open_own, short_dir
-from claudemem_daemon.server.state import StartedBy
+
+StartedBy = Literal["systemd", "launchd", "hand"]
 
 LAUNCHD_LABEL: Final = "claudemem-daemon"
 """Part of every label of our agent; launchd hands it over as XPC_SERVICE_NAME."""
 
-MOST_FILES: Final = 10_240
+MAX_FILES: Final = 10_240
 """Descriptors we ask for: macOS takes no more, and the stores of a thousand repositories fit."""
-
-
 LOCK_SECONDS: Final = 0.3
 """How long a lock is waited for: commands try it for a moment, to see whether a daemon runs."""
 
@@ -167,7 +166,7 @@ def _holder(fd: int) -> int | None:
 def raise_file_limit() -> None:
     """The usual soft limit of 256 or 1024 is for programs that use select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -8,7 +8,7 @@ import stat
 from collections.abc import MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from claudemem_daemon.errors import DaemonError
 
@@ -32,6 +32,16 @@ class Listening:
         whether there is anything, for its owner may have made it anew."""
         seen = _identity(self.path)
         return seen is not None if self.inherited else seen == self.identity
+
+    def state(self) -> dict[str, Any]:
+        """The permission bits of the file (0o600) and its owner's uid, None where it is gone."""
+        try:
+            seen = os.lstat(self.path)
+        except OSError:
+            mode, owner = None, None
+        else:
+            mode, owner = stat.S_IMODE(seen.st_mode), seen.st_uid
+        return {"path": self.path, "mode": mode, "owner": owner, "inherited": self.inherited}
 
     def unlink(self) -> None:
         """Remove the file, if it is the one we bound and not somebody's after us."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -12,66 +13,47 @@ from starlette.routing import Route
 
 from claudemem_daemon import lookup
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.app import JSON, Parts
 from claudemem_daemon.server.schema import parse_query
 from claudemem_daemon.shapes import as_json
 
-
-class Lookups:
-    """One method a route."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-
-    def table(self) -> list[Route]:
-        return [
-            Route("/v1/observations", self.observations, methods=["GET"]),
-            Route("/v1/search", self.search, methods=["GET"]),
-            Route("/v1/projects", self.projects, methods=["GET"]),
-        ]
-
-    async def observations(self, request: Request) -> Response:
-        question, given = _parsed(request)
-        refs = lookup.parse_refs(given.get("ids", ()))
-        pipeline = self._parts.pipeline
-        return await self._answer(
-            question, lambda until: lookup.shown(pipeline, question, refs, until)
-        )
-
-    async def search(self, request: Request) -> Response:
-        question, given = _parsed(request)
-        words, since = " ".join(given.get("q", ())), _since(given)
-        pipeline = self._parts.pipeline
-        return await self._answer(
-            question, lambda until: lookup.searched(pipeline, question, words, since, until)
-        )
-
-    async def projects(self, request: Request) -> Response:
-        question, given = _parsed(request)
-        since = _since(given)
-        pipeline = self._parts.pipeline
-        return await self._answer(
-            question, lambda until: lookup.projects(pipeline, question, since, until)
-        )
-
-    async def _answer(
-        self, question: Question, work: Callable[[Deadline], dict[str, Any]]
-    ) -> Response:
-        body = await self._parts.answers.work(
-            question, lambda until: as_json(work(until)), like="lookup"
-        )
-        return Response(body, media_type=JSON)
+Given = dict[str, list[str]]
+"""The parameters that only these routes have."""
+Work = Callable[[Deadline], dict[str, Any]]
 
 
-def _parsed(request: Request) -> tuple[Question, dict[str, list[str]]]:
-    """The question, and the parameters that only these routes have."""
-    query: bytes = request.scope["query_string"]
-    headers: list[tuple[bytes, bytes]] = request.scope["headers"]
-    question = parse_query(query).question(headers)
-    given = parse_qs(query.decode("latin-1"), errors="surrogateescape", max_num_fields=1_000)
-    return question, given
+def lookup_routes(parts: Parts) -> list[Route]:
+    def route(path: str, work_of: Callable[[Pipeline, Question, Given], Work]) -> Route:
+        async def answer(request: Request) -> Response:
+            query: bytes = request.scope["query_string"]
+            question = parse_query(query).question(request.scope["headers"])
+            given = parse_qs(query.decode("latin-1"), errors="surrogateescape", max_num_fields=1000)
+            work = work_of(parts.pipeline, question, given)
+            body = await parts.answers.work(question, lambda at: as_json(work(at)), like="lookup")
+            return Response(body, media_type=JSON)
+
+        return Route(path, answer, methods=["GET"])
+
+    return [
+        route("/v1/observations", _observations),
+        route("/v1/search", _search),
+        route("/v1/projects", _projects),
+    ]
 
 
-def _since(given: dict[str, list[str]]) -> int | None:
+def _observations(pipeline: Pipeline, question: Question, given: Given) -> Work:
+    return partial(lookup.shown, pipeline, question, lookup.parse_refs(given.get("ids", ())))
+
+
+def _search(pipeline: Pipeline, question: Question, given: Given) -> Work:
+    return partial(lookup.searched, pipeline, question, " ".join(given.get("q", ())), _since(given))
+
+
+def _projects(pipeline: Pipeline, question: Question, given: Given) -> Work:
+    return partial(lookup.projects, pipeline, question, _since(given))
+
+
+def _since(given: Given) -> int | None:
     return lookup.parse_since(given.get("since", [None])[-1])

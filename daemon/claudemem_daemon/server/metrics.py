@@ -4,40 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 RING: Final = 1024
 """Latencies kept; the percentiles speak of these."""
-
-
-@dataclass(frozen=True, slots=True)
-class HookSeen:
-    """The last hook that was answered; `when` in seconds since the epoch."""
-
-    platform: str
-    event: str
-    cwd: str | None
-    when: float
-    ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """Counts since the start. Percentiles in milliseconds over the last `measured` answers, None
-    while there are none."""
-
-    total: int
-    routes: Mapping[str, int]
-    errors: Mapping[str, int]
-    """Error code of the answer -> how often."""
-    measured: int
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
-    max_ms: float | None
-    last_hook: HookSeen | None
 
 
 class Metrics:
@@ -47,7 +17,7 @@ class Metrics:
         self._routes: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._ring: deque[float] = deque(maxlen=RING)
-        self._last_hook: HookSeen | None = None
+        self._last_hook: dict[str, Any] | None = None
 
     def answered(self, route: str, seconds: float) -> None:
         self._routes[route] += 1
@@ -61,9 +31,17 @@ class Metrics:
         self._errors[code] += 1
 
     def hook(self, platform: str, event: str, cwd: str | None, seconds: float) -> None:
-        self._last_hook = HookSeen(platform, event, cwd, time.time(), seconds * 1000)
+        self._last_hook = {
+            "platform": platform,
+            "event": event,
+            "cwd": cwd,
+            "when": time.time(),
+            "ms": seconds * 1000,
+        }
 
-    def snapshot(self) -> Requests:
+    def snapshot(self) -> dict[str, Any]:
+        """Counts since the start: requests by route, error answers by code, and the last hook.
+        Percentiles in milliseconds over the last `measured` answers, None while there are none."""
         ordered = sorted(self._ring)
 
         def at(share: float) -> float | None:
@@ -71,14 +49,14 @@ class Metrics:
                 return None
             return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000, 3)
 
-        return Requests(
-            total=self._routes.total(),
-            routes=dict(self._routes),
-            errors=dict(self._errors),
-            measured=len(ordered),
-            p50_ms=at(0.50),
-            p95_ms=at(0.95),
-            p99_ms=at(0.99),
-            max_ms=at(1.0),
-            last_hook=self._last_hook,
-        )
+        return {
+            "total": self._routes.total(),
+            "routes": dict(self._routes),
+            "errors": dict(self._errors),
+            "measured": len(ordered),
+            "p50_ms": at(0.50),
+            "p95_ms": at(0.95),
+            "p99_ms": at(0.99),
+            "max_ms": at(1.0),
+            "last_hook": self._last_hook,
+        }

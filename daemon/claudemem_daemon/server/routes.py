@@ -30,9 +30,9 @@ from claudemem_daemon.server.app import (
 )
 from claudemem_daemon.server.headers import client_of, environment_of
 from claudemem_daemon.server.hooks.handler import HookHandler
-from claudemem_daemon.server.lookups import Lookups
+from claudemem_daemon.server.lookups import lookup_routes
 from claudemem_daemon.server.schema import parse_body
-from claudemem_daemon.server.status import build_status
+from claudemem_daemon.server.status import with_problems
 from claudemem_daemon.shapes import as_json, warning_shapes
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
@@ -70,7 +70,7 @@ class Routes:
             Route("/v1/query", self.query, methods=["POST"]),
             Route("/v1/explain", self.explain, methods=["POST"]),
             Route("/v1/hooks/{platform}", self.hook, methods=["POST"]),
-            *Lookups(self._parts).table(),
+            *lookup_routes(self._parts),
             Route("/v1/status", self.status, methods=["GET"]),
             Route("/v1/reload", self.reload, methods=["POST"]),
         ]
@@ -129,7 +129,7 @@ class Routes:
 
         def work(_deadline: Deadline) -> bytes:
             recheck(parts.pipeline.pool)
-            return as_json(build_status(parts.state(requests)))
+            return as_json(with_problems(parts.state(requests)))
 
         return Response(await parts.answers.work(Question(cwd=None), work), media_type=JSON)
 

@@ -14,7 +14,7 @@ import uvloop
 from claudemem_daemon.client import Client
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
 from claudemem_daemon.local import home_dir, socket_path, state_dir
-from claudemem_daemon.server.daemon import Daemon
+from claudemem_daemon.server.daemon import Daemon, Started
 from claudemem_daemon.server.lifecycle import (
     InstanceLock,
     private_folder,
@@ -25,7 +25,6 @@ from claudemem_daemon.server.lifecycle import (
 from claudemem_daemon.server.listening import Listening, bind, inherited, taken
 from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import Allocator
-from claudemem_daemon.server.state import StartedBy
 from claudemem_daemon.settings.checkout_env import without_checkouts_word
 from claudemem_daemon.settings.keys import DATA_DIR
 from claudemem_daemon.stores.connection import use_no_lookaside
@@ -67,24 +66,13 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
     use_no_lookaside()
     hush()
     sys.setswitchinterval(SWITCH_SECONDS)
+    started = Started(environ, folder, lock, listening, log, by, allocator)
     try:
         with Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(environ, folder, lock, listening, log, by, allocator))
+            runner.run(Daemon(started).run())
     finally:
         lock.release()
     return 0
-
-
-async def _serve(
-    environ: MutableMapping[str, str],
-    folder: str,
-    lock: InstanceLock,
-    listening: Listening,
-    log: Log,
-    by: StartedBy,
-    allocator: Allocator,
-) -> None:
-    await Daemon(environ, folder, lock, listening, log, by, allocator).run()
 
 
 def _forget_checkout(environ: MutableMapping[str, str]) -> None:
