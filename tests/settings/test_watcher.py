@@ -162,7 +162,7 @@ def test_a_folder_that_is_made_again_or_swapped_is_watched(home: Watched) -> Non
     eventually(lambda: home.limit() == 9, "the swapped folder counts")
     inode = os.stat(home.folder).st_ino
     eventually(
-        lambda: inode in {known for _, _, known in list(home.watcher._watches)},
+        lambda: inode in {known for _, (_, known) in list(home.watcher._watches)},
         "the new folder is watched, not the old one by its name",
     )
     home.changed.clear()
@@ -312,7 +312,7 @@ def test_one_event_is_enough_to_follow_the_data_dir(tmp_path: Path) -> None:
     try:
         home.write({DATA_DIR: str(other)})
         home.feed(FileModifiedEvent(str(home.file)))
-        assert str(other) in {folder for folder, _, _ in home.watcher._watches}
+        assert str(other) in {folder for folder, _ in home.watcher._watches}
     finally:
         home.watcher.stop()
 

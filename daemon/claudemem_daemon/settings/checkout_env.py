@@ -18,13 +18,13 @@ from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.warning import AnswerWarning
 
 GUARDED: Final = frozenset(
-    {
+    [
         "CLAUDE_CONFIG_DIR",
         "CLAUDE_MEM_DAEMON_ALIASES",
         "CLAUDE_MEM_DAEMON_STORES",
         "CLAUDE_MEM_EXCLUDED_PROJECTS",
         "CLAUDE_MEM_MODES_DIR",
-    }
+    ]
 )
 """What opens files, claims other projects' rows, or lifts an exclusion: for the user alone. All
 other variables only shape the answer about this checkout."""
@@ -63,7 +63,16 @@ def without_checkouts_word(
         {name: value for name, value in env.items() if name not in refused},
         refused,
         DATA_DIR in env and DATA_DIR in taken,
-        tuple(_warning(name, taken[name]) for name in sorted(refused)),
+        tuple(
+            AnswerWarning(
+                "setting_of_checkout",
+                f"{name} in the caller's environment is ignored: {taken[name]} puts it there, and a"
+                " checkout does not decide it; put it into your own settings.json",
+                taken[name],
+                name,
+            )
+            for name in sorted(refused)
+        ),
         tuple(dependencies),
     )
 
@@ -94,13 +103,3 @@ def _files(folders: Iterable[str], home: str) -> Iterator[str]:
                 break
             yield from (os.path.join(at, ".claude", name) for name in FILES)
             at = os.path.dirname(at)
-
-
-def _warning(name: str, path: str) -> AnswerWarning:
-    return AnswerWarning(
-        "setting_of_checkout",
-        f"{name} in the caller's environment is ignored: {path} puts it there, and a checkout does"
-        " not decide it; put it into your own settings.json",
-        path,
-        name,
-    )

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import Mode, ModeItem
-from claudemem_daemon.settings.sources import Rejected, parse, read_bytes
+from claudemem_daemon.settings.sources import Rejected, document, read_bytes
 
 CODE: Final = Mode(
     id="code",
@@ -103,24 +103,26 @@ def load(wanted: str, where: ModeFolders) -> LoadedMode:
     """
     dependencies = dict.fromkeys(where.dependencies)
     parent, _, variant = wanted.partition("--")
+
+    def loaded(mode: Mode, problem: str | None = None) -> LoadedMode:
+        return LoadedMode(mode, problem, tuple(dependencies))
+
     found = _find(parent, where, dependencies)
-    problem: str | None = None
     if isinstance(found, Rejected):
-        problem = f"{found.reason}; the built-in mode code is used"
-        return LoadedMode(CODE, problem, tuple(dependencies))
+        return loaded(CODE, f"{found.reason}; the built-in mode code is used")
     if found is None and parent != CODE.id:
-        problem = f"there is no {parent}.json in {where.paths[0]}; the built-in mode code is used"
-        return LoadedMode(CODE, problem, tuple(dependencies))
-    mode = CODE if found is None else found.mode
-    if variant:
-        over = _find(wanted, where, dependencies, below=found)
-        if isinstance(over, Rejected):
-            problem = f"{over.reason}; the mode {parent} is used"
-        elif over is not None:
-            mode = over.mode
-        elif parent != CODE.id or variant not in LANGUAGES:
-            problem = f"there is no {wanted}.json in {where.paths[0]}; the mode {parent} is used"
-    return LoadedMode(replace(mode, id=wanted), problem, tuple(dependencies))
+        missing = f"there is no {parent}.json in {where.paths[0]}"
+        return loaded(CODE, f"{missing}; the built-in mode code is used")
+    mode = replace(CODE if found is None else found.mode, id=wanted)
+    over = _find(wanted, where, dependencies, below=found) if variant else None
+    if isinstance(over, Rejected):
+        return loaded(mode, f"{over.reason}; the mode {parent} is used")
+    if over is not None:
+        return loaded(over.mode)
+    if not variant or (parent == CODE.id and variant in LANGUAGES):
+        return loaded(mode)
+    missing = f"there is no {wanted}.json in {where.paths[0]}"
+    return loaded(mode, f"{missing}; the mode {parent} is used")
 
 
 def all_modes(where: ModeFolders) -> tuple[Mode, ...]:
@@ -131,7 +133,7 @@ def all_modes(where: ModeFolders) -> tuple[Mode, ...]:
             names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
         except OSError:
             continue
-        for name in (one.removesuffix(".json") for one in names[:_MAX_ITEMS]):
+        for name in (name.removesuffix(".json") for name in names[:_MAX_ITEMS]):
             if "--" not in name and name not in found:
                 mode = load(name, where)
                 if mode.problem is None:
@@ -155,9 +157,10 @@ def _find(
         data = read_bytes(path) if os.path.isdir(folder) else None
         if data is None:
             continue
-        shape = data if isinstance(data, Rejected) else parse(data)
-        if isinstance(shape, Rejected):
-            return Rejected(f"{path} {shape.reason}")
+        read = document(data) if isinstance(data, bytes) else data
+        if isinstance(read, Rejected):
+            return Rejected(f"{path} {read.reason}")
+        shape = read.values
         if below is not None:
             # What we take are a name and two lists, and a list is replaced as a whole.
             shape = {**below.shape, **shape}
@@ -201,12 +204,14 @@ def _items(value: object) -> tuple[ModeItem, ...]:
     if not isinstance(value, list):
         return ()
     items: dict[str, ModeItem] = {}
-    for one in value[:_MAX_ITEMS]:
-        name = one.get("id") if isinstance(one, dict) else None
+    for entry in value[:_MAX_ITEMS]:
+        name = entry.get("id") if isinstance(entry, dict) else None
         if isinstance(name, str) and name.strip():
             key = name.strip().lower()
-            label = _line(one.get("label")) or _line(name)
-            items[key] = ModeItem(key, label, _line(one.get("emoji")), _line(one.get("work_emoji")))
+            label, emoji, work = (
+                _line(entry.get(part)) for part in ("label", "emoji", "work_emoji")
+            )
+            items[key] = ModeItem(key, label or _line(name), emoji, work)
     return tuple(items.values())
 
 

@@ -48,29 +48,21 @@ def read_bytes(path: str) -> bytes | Rejected | None:
             return Rejected("is not a regular file")
         if seen.st_size > MAX_BYTES:
             return Rejected(f"has more than {MAX_BYTES} bytes")
-        data = b""
-        while chunk := os.read(handle, MAX_BYTES + 1):
-            data += chunk
-            if len(data) > MAX_BYTES:
-                return Rejected(f"has more than {MAX_BYTES} bytes")
-        return data
+        with open(handle, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+        # It may have grown since.
+        return data if len(data) <= MAX_BYTES else Rejected(f"has more than {MAX_BYTES} bytes")
     except OSError as error:
         return Rejected(f"cannot be read ({error.strerror})")
     finally:
         os.close(handle)
 
 
-def parse(data: bytes) -> Mapping[str, Any] | Rejected:
-    """The values of `document`, for those whom its notes do not concern."""
-    read = document(data)
-    return read if isinstance(read, Rejected) else read.values
-
-
 def read_values(path: str) -> Mapping[str, Any] | None:
     """What the file says at this moment, none where there is no file; None for a damaged one."""
     data = read_bytes(path)
-    values = parse(data) if isinstance(data, bytes) else data
-    return None if isinstance(values, Rejected) else values or {}
+    read = document(data) if isinstance(data, bytes) else data
+    return None if isinstance(read, Rejected) else read.values if read is not None else {}
 
 
 def document(data: bytes) -> Document | Rejected:
@@ -80,16 +72,14 @@ def document(data: bytes) -> Document | Rejected:
 
     Every text of it can be encoded: bytes that are no UTF-8 and lone surrogates become U+FFFD.
     """
-    twice: dict[str, None] = {}
+    repeated: dict[str, None] = {}
 
     def pairs(entries: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(entries)
-        if len(values) < len(entries):
-            seen: set[str] = set()
-            for name, _ in entries:
-                if name in seen:
-                    twice[name] = None
-                seen.add(name)
+        values: dict[str, Any] = {}
+        for name, value in entries:
+            if name in values:
+                repeated[name] = None
+            values[name] = value
         return values
 
     text = data.decode("utf-8-sig", "replace")
@@ -112,7 +102,7 @@ def document(data: bytes) -> Document | Rejected:
         return Rejected("has a number of too many digits")
     if not isinstance(values, dict):
         return Rejected("is no JSON object")
-    notes = [f"has {name[:80]!r} twice: the last one counts" for name in twice]
+    notes = [f"has {name[:80]!r} twice: the last one counts" for name in repeated]
     if odd is not None:
         notes.append(f"{odd.reason}; read as U+FFFD there")
     nested = values.get("env", {})
