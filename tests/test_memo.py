@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from claudemem_daemon.api import build_pipeline
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import (
     INCOMPLETE,
+    RACY_NS,
     Dependency,
     each_path_once,
     file_state,
@@ -59,6 +61,46 @@ def test_a_value_lasts_as_long_as_all_it_depends_on(tmp_path: Path) -> None:
     assert memo.get("key") is None
     assert memo.last("key").text == "a"
     assert memo.made("key", make).text == "b"
+
+
+DAY_NS = 86_400 * 10**9
+
+
+@pytest.mark.parametrize("mtime", [0, 2**32], ids=["1970", "2106"])
+@pytest.mark.parametrize("wrong", [-DAY_NS, DAY_NS], ids=["behind", "ahead"])
+def test_neither_a_wrong_clock_nor_a_wrong_time_hides_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mtime: int, wrong: int
+) -> None:
+    """States are compared, not ordered: size and mtime of this file never change."""
+    path = tmp_path / "file"
+
+    def write(text: str) -> None:
+        path.write_text(text)
+        os.utime(path, (mtime, mtime))
+
+    write("a")
+    eventually(lambda: not file_state(str(path)).racy, "the file is older than a clock tick")
+    before = file_state(str(path))
+    assert before.holds()
+    now = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() + wrong)
+    assert before.holds(), "the clock alone is no change"
+    write("b")
+    assert not before.holds()
+    monkeypatch.undo()
+    assert not before.holds()
+
+
+@pytest.mark.parametrize("ahead", [-RACY_NS // 2, RACY_NS // 2])
+def test_a_change_within_the_tick_of_a_clock_that_steps_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    changed = path.stat().st_ctime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: changed + ahead)
+    assert file_state(str(path)).racy
+    assert not file_state(str(path)).holds()
 
 
 def test_what_was_cut_short_is_made_again() -> None:

@@ -64,6 +64,7 @@ ODD: dict[str, Callable[[Path], None]] = {
     "surrogates": content(b'{"CLAUDE_MEM_MODE": "\\ud800", "CLAUDE_MEM_MODES_DIR": "/\\udc80"}'),
     "nul": content(b'{"CLAUDE_MEM_DATA_DIR": "/a\\u0000b", "CLAUDE_MEM_MODES_DIR": "/\\u0000"}'),
     "utf-16": content('{"CLAUDE_MEM_MODE": "code"}'.encode("utf-16")),
+    "zeros": content(b"\0" * 4096),
     "bytes": content(bytes(range(256)) * 100),
     "megabytes": content(b'{"x": "' + b"x" * (64 << 20) + b'"}'),
 }
