@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from claudemem_daemon.dependencies import (
     Dependency,
-    WatchedFiles,
     each_path_once,
     file_identity,
     is_folder,
@@ -20,14 +19,14 @@ from claudemem_daemon.dependencies import (
 )
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.memo import Memo
-from claudemem_daemon.notices import Group, Notices
+from claudemem_daemon.notices import Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.gitfiles import same_folder
 from claudemem_daemon.repository.layout import Found, Search
 from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.records import around, named_after
 from claudemem_daemon.repository.separate import with_main
-from claudemem_daemon.repository.worktrees import Links, list_worktrees
+from claudemem_daemon.repository.worktrees import Listing, list_worktrees
 from claudemem_daemon.warning import AnswerWarning
 
 MAX_REMEMBERED: Final = 512
@@ -40,14 +39,6 @@ MAX_DEPTH: Final = 8
 MANY_WORKTREES: Final = 64
 """From here on the kernel watches the links of a repository's worktrees: a stat for each would cost
 a warm answer more than everything else."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    worktrees: tuple[Worktree, ...]
-    dependencies: tuple[Dependency, ...]
-    links: Links
-    group: Group | None = None
 
 
 class Repositories:
@@ -178,23 +169,22 @@ class Repositories:
         inside = brought is not None and (brought.top or brought.common_dir)
         return None if inside else leaf
 
-    def _list(self, common_dir: str) -> _Listing:
+    def _list(self, common_dir: str) -> Listing:
         key = ("worktrees", common_dir)
-        before: _Listing | None = self._memo.last(key)
+        before: Listing = self._memo.last(key) or Listing()
 
-        def make() -> _Listing:
-            listing = _Listing(*list_worktrees(common_dir, before.links if before else {}))
-            if len(listing.links) >= MANY_WORKTREES:
-                listing = self._watched(common_dir, listing)
-            return listing
+        def make() -> Listing:
+            listing = list_worktrees(common_dir, before.links)
+            many = len(listing.links) >= MANY_WORKTREES
+            return self._watched(common_dir, listing) if many else listing
 
         listing = self._memo.made(key, make)
-        if before is not None and before is not listing and before.group is not None:
+        if before is not listing and before.group is not None:
             before.group.close()
         return listing
 
-    def _watched(self, common_dir: str, listing: _Listing) -> _Listing:
-        """The list again, read after they are watched: nothing can change unseen from then on."""
+    def _watched(self, common_dir: str, listing: Listing) -> Listing:
+        """The list again, read after it is watched: nothing can change unseen from then on."""
         try:
             notices = self._notices = self._notices or Notices()
         except OSError:
@@ -203,12 +193,11 @@ class Repositories:
         if group is None:
             return listing
         look_again()
-        worktrees, dependencies, links = list_worktrees(common_dir, {})
-        if links.keys() != listing.links.keys():
+        anew = list_worktrees(common_dir, {})
+        if anew.links.keys() != listing.links.keys():
             group.close()
-            return listing
-        folder, *members = dependencies
-        return _Listing(worktrees, (folder, WatchedFiles(tuple(members), group)), links, group)
+            return anew
+        return anew.watched(group)
 
     def _remember_checkouts(self, main: str | None, worktrees: tuple[Worktree, ...]) -> None:
         paths = [*([main] if main is not None else []), *(tree.path for tree in worktrees)]

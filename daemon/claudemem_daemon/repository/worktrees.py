@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, file_state, real_path, something_at
+from claudemem_daemon.dependencies import (
+    Dependency,
+    FileState,
+    WatchedFiles,
+    file_state,
+    real_path,
+    something_at,
+)
+from claudemem_daemon.notices import Group
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.records import common_dir_of, git_dir_at
@@ -27,22 +35,30 @@ class Link:
     worktree: Worktree | None
 
 
-Links = Mapping[str, Link]
-"""By the path of the `gitdir` file."""
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The linked worktrees of one repository, by path, and their links by the path of each
+    `gitdir` file; `group` where the kernel watches those files."""
+
+    worktrees: tuple[Worktree, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
+    links: Mapping[str, Link] = field(default_factory=dict)
+    group: Group | None = None
+
+    def watched(self, group: Group) -> Listing:
+        """The same, depending on the group instead of on each file."""
+        files = WatchedFiles(tuple(link.state for link in self.links.values()), group)
+        return replace(self, dependencies=(self.dependencies[0], files), group=group)
 
 
-def list_worktrees(
-    common_dir: str, known: Links
-) -> tuple[tuple[Worktree, ...], tuple[FileState, ...], Links]:
-    """All linked worktrees with their paths and names, by path. What `known` still vouches for is
-    not read again."""
+def list_worktrees(common_dir: str, known: Mapping[str, Link]) -> Listing:
+    """What `known` still vouches for is not read again."""
     folder = os.path.join(common_dir, "worktrees")
     dependencies = [file_state(folder)]
     links: dict[str, Link] = {}
-    try:
+    names: list[str] = []
+    with suppress(OSError):
         names = sorted(os.listdir(folder))[:MAX_WORKTREES]
-    except OSError:
-        names = []
     for name in names:
         path = os.path.join(folder, name, "gitdir")
         seen = file_state(path)
@@ -54,7 +70,7 @@ def list_worktrees(
         dependencies.append(seen)
     found = [link.worktree for link in links.values() if link.worktree is not None]
     found.sort(key=lambda worktree: worktree.path)
-    return tuple(found), tuple(dependencies), links
+    return Listing(tuple(found), tuple(dependencies), links)
 
 
 def _worktree(name: str, text: str, common_dir: str) -> Worktree:

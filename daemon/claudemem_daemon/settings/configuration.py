@@ -103,15 +103,12 @@ class Configuration:
 
     @property
     def rejected(self) -> bool:
-        """Whether the newest edit of a settings.json in force was not taken, when it was last
-        looked at; touches no path."""
+        """Whether the newest edit of a settings.json in force was not taken, as far as it was seen;
+        touches no path."""
         known: Settings | None = self._memo.last(_key(Question(cwd=None)))
-        paths = (self._at_home.path, known.settings_path if known is not None else None)
-        files = (self._at_home, *self._elsewhere.copy().values())
-        return any(
-            file.path in paths and file.last is not None and file.last.rejected is not None
-            for file in files
-        )
+        in_force = self._elsewhere.get(known.settings_path) if known is not None else None
+        last = (file.last for file in (self._at_home, in_force) if file is not None)
+        return any(loaded is not None and loaded.rejected is not None for loaded in last)
 
     def timeout_ms(self, question: Question) -> int:
         """How long the question may take, as far as that is known without touching any path."""
