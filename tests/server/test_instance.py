@@ -279,6 +279,18 @@ def test_a_stop_leaves_no_socket(daemon: Daemon) -> None:
     assert sorted(os.listdir(daemon.state_dir)) == left
 
 
+def test_a_stop_right_after_a_reload_leaves_no_socket(home: Path) -> None:
+    """The socket that goes is not put back by what the reload had looked at."""
+    with Daemon(home) as daemon:
+        for number in range(5):
+            if number:
+                daemon.start()
+            daemon.signal(signal.SIGHUP)
+            assert daemon.stop() == 0
+            assert not os.path.lexists(daemon.socket_path)
+            assert "Warning" not in daemon.errors()
+
+
 PID_NAMESPACE = (
     "import os, subprocess, sys\n"
     "wanted = int(sys.argv[1])\n"

@@ -117,6 +117,9 @@ class Daemon:
             await self._stop.wait()
         finally:
             self._notifier.stopping()
+            if self._healing is not None:
+                # Or what it finds missing by now, it would put back.
+                await asyncio.wait((self._healing,), timeout=HEAL_AGAIN)
             # The file goes first: who connects from now on finds nobody, not a closing door.
             self._listening.unlink()
             await self._serving.drain()
