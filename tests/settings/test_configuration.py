@@ -438,12 +438,13 @@ def test_a_key_given_twice_is_named(home: Home) -> None:
         b"[" * 100_000,
         b"[]",
         b"7",
+        b"None",
         b'{"a": "\xff',
         b'{"a": ' + b"9" * 5000 + b"}",
         b" " * ((1 << 20) + 1),
         b"\xff\xfe{\x00}\x00",
     ],
-    ids=["deep", "list", "number", "latin", "digits", "huge", "utf-16"],
+    ids=["deep", "list", "number", "word", "latin", "digits", "huge", "utf-16"],
 )
 def test_what_is_no_settings_object_is_refused_in_one_line(home: Home, raw: bytes) -> None:
     home.write({LIMIT: 3})

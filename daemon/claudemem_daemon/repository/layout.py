@@ -21,9 +21,9 @@ from claudemem_daemon.dependencies import (
 )
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.gitfiles import same_folder
-from claudemem_daemon.repository.linktext import LinkText, main_folder, read_link_text
 from claudemem_daemon.repository.model import Kind
 from claudemem_daemon.repository.records import (
+    LinkText,
     common_dir_of,
     core_worktree,
     is_admin_dir,
@@ -31,7 +31,9 @@ from claudemem_daemon.repository.records import (
     is_of_submodule,
     layout_of,
     leads_to,
+    main_folder,
     named_common_dir,
+    read_link_text,
     recorded_folder,
 )
 from claudemem_daemon.warning import AnswerWarning

@@ -94,33 +94,33 @@ def count(most: int, *, least: int = 0) -> Parser:
     wanted = f"a whole number from {least} to {most} is wanted"
 
     def parse(value: object, _home: str) -> Parsed:
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise ValueError(wanted)
+        number = isinstance(value, int | str) and not isinstance(value, bool)
         # A JSON number has at most 4,300 digits, or the file would not have been read.
-        digits = str(value).strip()
+        digits = str(value).strip() if number else ""
         if not (digits.isascii() and digits.isdigit()):
             raise ValueError(wanted)
         digits = digits.lstrip("0") or "0"
-        number = int(digits) if len(digits) <= len(str(most)) else most + 1
-        if number < least:
-            raise ValueError(wanted)
-        if number > most:
+        if len(digits) > len(str(most)) or int(digits) > most:
             return Parsed(most, f"more than {most} counts as {most}")
-        return Parsed(number)
+        if int(digits) < least:
+            raise ValueError(wanted)
+        return Parsed(int(digits))
 
     return parse
 
 
 def flag(value: object, _home: str) -> Parsed:
     """true or false, in the spellings people use."""
-    if isinstance(value, bool):
-        return Parsed(value)
     text = str(value).strip().lower() if isinstance(value, str | int) else ""
-    if text in ("true", "1", "yes", "on"):
-        return Parsed(True)
-    if text in ("false", "0", "no", "off"):
-        return Parsed(False)
-    raise ValueError("true or false is wanted")
+    if text not in _FLAGS:
+        raise ValueError("true or false is wanted")
+    return Parsed(_FLAGS[text])
+
+
+_FLAGS: Final = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
 
 
 def choice(*words: str) -> Parser:

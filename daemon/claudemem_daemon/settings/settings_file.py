@@ -53,7 +53,8 @@ class SettingsFile:
         self._changed = changed
         self._lock = threading.Lock()
         self._last: LoadedFile | None = None
-        self._digest: bytes | None = None
+        self._content: bytes | Rejected | None = None
+        """What was there: the digest of the file, or why it could not be read."""
 
     @property
     def last(self) -> LoadedFile | None:
@@ -71,13 +72,12 @@ class SettingsFile:
             # Looked at before it is read: an edit in between shows the next time.
             dependencies = file_state(self.path)
             data = read_bytes(self.path)
-            content = data if isinstance(data, bytes) else repr(data).encode()
-            digest = hashlib.sha256(content).digest()
+            content = hashlib.sha256(data).digest() if isinstance(data, bytes) else data
             known = self._last
-            if known is not None and digest == self._digest:
+            if known is not None and content == self._content:
                 self._last = replace(known, dependencies=dependencies)
                 return self._last
-            self._digest = digest
+            self._content = content
             self._last = self._loaded(dependencies, data, known or LoadedFile(dependencies))
         if known is not None:
             self._changed()
