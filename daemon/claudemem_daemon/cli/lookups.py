@@ -133,6 +133,14 @@ def _print_projects(shape: dict[str, Any]) -> None:
                 f" settings.json: {plain(project['alias'], 2000)}",
                 "yellow",
             )
+    if not any(project["ours"] or project["resembles"] for project in found):
+        for project in [project for project in found if project["alias"]][:1]:
+            screen.say(
+                "No row here has a key of this repository. Had its folder another name,"
+                f" {plain(project['key'], 200)} perhaps, put this into settings.json:"
+                f" {plain(project['alias'], 2000)}",
+                "yellow",
+            )
     if not rows:
         screen.say("no project key in the stores here; `claudemem-daemon explain` says why")
     screen.warn(shape["warnings"])

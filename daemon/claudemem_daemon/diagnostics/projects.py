@@ -38,8 +38,8 @@ MAX_COMPARED: Final = 200
 @dataclass(frozen=True, slots=True)
 class StoreProject:
     """One project key of one store. newest is in milliseconds. ours: it is a key of this
-    repository. resembles: the key of ours that it looks like, `why` in a few words, and `alias` is
-    the line of settings.json that makes it ours."""
+    repository. resembles: the key of ours that it looks like, and `why` in a few words. alias: the
+    line of settings.json that makes it ours; None where it is ours, or another repository's."""
 
     key: str
     store: str
@@ -154,12 +154,26 @@ class _Likeness:
         named = [paths for row in rows if (paths := _paths(row))]
         here = sum(self._any_is_here(paths, project.key) for paths in named)
         if here * 2 <= len(named):
-            return project
+            worktree = project.key.partition("/")[2]
+            if named or worktree not in self._worktrees or self._is_beside(head):
+                return self._with_alias(project, None, None)
+            why = f"{worktree!r} is the name of a worktree of this repository"
+            return self._with_alias(project, ours, why)
         newest = f"{here} of its {len(rows)} newest rows name" if len(rows) > 1 else "its row names"
         why = f"{newest} files that are in this checkout"
         return self._with_alias(project, ours, why)
 
-    def _with_alias(self, project: StoreProject, ours: str, why: str) -> StoreProject:
+    @cached_property
+    def _worktrees(self) -> frozenset[str]:
+        paths = (key.path for key in self._resolved.keys.keys if key.role == "worktree")
+        return frozenset(os.path.basename(path) for path in paths if path)
+
+    def _is_beside(self, name: str) -> bool:
+        """Whether a folder of this name, another repository perhaps, is beside a checkout."""
+        folders = {os.path.dirname(checkout) for checkout in self._checkouts}
+        return any(os.path.isdir(os.path.join(folder, name)) for folder in folders)
+
+    def _with_alias(self, project: StoreProject, ours: str | None, why: str | None) -> StoreProject:
         head = project.key.partition("/")[0]
         known = {name: list(older) for name, older in self._resolved.settings.aliases.items()}
         name = self._resolved.keys.name.partition("/")[0]
