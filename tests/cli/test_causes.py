@@ -103,6 +103,27 @@ def plant_rename_without_worktrees(world: World) -> str:
     return r"3 rows under the keys 'before', 'before/tree' look like this repository's"
 
 
+def plant_rename_with_worktrees(world: World) -> str:
+    """No row names a file."""
+    world.row("before")
+    world.row("before/app-a")
+    return r"2 rows under the keys 'before', 'before/app-a' .*'app-a' is the name of a worktree"
+
+
+def plant_blanks(world: World) -> str:
+    world.row("app", type="bugfix ")
+    return (
+        r"'bugfix ' \(1 row\): did you mean bugfix\? the rows have it in other case or with blanks"
+    )
+
+
+def plant_concepts_that_are_no_list(world: World) -> str:
+    run_sql(
+        world.store, f"UPDATE observations SET concepts = 'gotcha' WHERE id = {world.row('app')}"
+    )
+    return r"excludes all 1 row: their concepts are no JSON list"
+
+
 def plant_case_of_the_folder(world: World) -> str:
     world.row("App")
     return r"1 row under the key 'App' looks like this repository's"
@@ -173,6 +194,33 @@ def plant_damage(world: World) -> str:
     return r"claude-mem.db: damaged"
 
 
+def test_a_key_that_may_be_an_older_name_is_offered(world: World) -> None:
+    """Nothing in the store says that the folder was renamed."""
+    world.git("worktree", "remove", world.root / "app-a", cwd=world.root / "app")
+    world.row("before", title="of the older name")
+    assert "(claudemem-daemon projects)" in said(world, "context")
+    found = re.search(r'settings.json: "CLAUDE_MEM_DAEMON_ALIASES": (.*)', said(world, "projects"))
+    assert found is not None
+    world.settings({"CLAUDE_MEM_DAEMON_ALIASES": json.loads(found[1])})
+    assert "of the older name" in said(world, "context")
+
+
+def test_a_broken_link_is_named_by_status_too(world: World) -> None:
+    (world.root / "app-a" / ".git").write_text("gitdir: /nowhere/.git/worktrees/app-a\n")
+    for words in ("context", "status", "doctor"):
+        done = ours(world, words, cwd=world.root / "app-a")
+        assert "git worktree repair" in done.stdout + done.stderr, words
+
+
+def test_a_settings_file_that_is_a_folder_is_put_aside(world: World) -> None:
+    world.row("app")
+    world.settings_path.mkdir()
+    fix = re.search(r"fix: (mv .*)", said(world, "context"))
+    assert fix is not None
+    subprocess.run(["sh", "-c", fix[1]], check=True)
+    assert "fix:" not in said(world, "context")
+
+
 PLANTED: dict[str, tuple[Callable[[World], str], int]] = {
     "typo": (plant_typo, 3),
     "colon": (plant_colon, 1),
@@ -182,6 +230,9 @@ PLANTED: dict[str, tuple[Callable[[World], str], int]] = {
     "filter": (plant_filter, 1),
     "rename": (plant_rename, 2),
     "rename without worktrees": (plant_rename_without_worktrees, 3),
+    "rename with worktrees": (plant_rename_with_worktrees, 2),
+    "blanks": (plant_blanks, 1),
+    "concepts that are no list": (plant_concepts_that_are_no_list, 1),
     "other case": (plant_case_of_the_folder, 1),
     "data dir": (plant_data_dir, 1),
     "data dir of another": (plant_data_dir_of_another, 1),

@@ -86,9 +86,12 @@ def test_every_reason_of_a_store_has_a_way_out() -> None:
     [("not running", 3), ("stale socket", 3), ("not answering", 1), ("blocked", 1), ("unsafe", 1)],
 )
 def test_silence_has_a_headline_and_an_exit_code(trouble: Trouble, code: int) -> None:
-    head = headline.of_silence(Unreachable("nobody", trouble=trouble, pid=7))
+    head = headline.of_silence(Unreachable("nobody", trouble=trouble, pid=7), managed=True)
     assert head.exit_code == code
     assert head.state == trouble
+    alone = headline.of_silence(Unreachable("nobody", trouble=trouble, pid=7), managed=False)
+    advice = ("claudemem-daemon service install", "claudemem-daemon start") if code == 3 else None
+    assert advice is None or (head.next, alone.next) == advice
 
 
 def test_another_version_needs_a_restart() -> None:

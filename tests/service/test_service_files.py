@@ -100,7 +100,7 @@ def test_no_bus_is_explained_and_the_files_stay(tmp_path: Path, present: bool) -
     done = ours(tmp_path, "service", "install", PATH=str(tools))
     assert done.returncode == 1
     assert "cannot reach the user's service manager" in done.stderr
-    assert "claudemem-daemon run" in done.stderr
+    assert "claudemem-daemon start" in done.stderr
     assert done.stdout.count("wrote") == 2
     status = ours(tmp_path, "service", "status", PATH=str(tools))
     assert status.returncode == 1

@@ -26,6 +26,7 @@ from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.repository.resolver import Repositories
+from claudemem_daemon.service.asking import has_manager
 
 WATCH_SECONDS = 2.0
 PROGRAMS = frozenset(
@@ -85,7 +86,7 @@ def _status() -> tuple[dict[str, Any], Headline]:
         head = headline.of_answer(shape)
     except Unreachable as error:
         shape = {"schema": 1, "status": error.trouble, "client_version": __version__}
-        head = headline.of_silence(error)
+        head = headline.of_silence(error, managed=has_manager(os.environ))
     here = _here(daemon="process" in shape)
     shape |= {
         "headline": head.sentence,

@@ -29,6 +29,7 @@ def find_causes(shape: Mapping[str, Any]) -> tuple[Finding, ...]:
     found: dict[str, Finding] = {}
     for cause in (
         *_silent(shape),
+        *_git(shape),
         *_limit(shape),
         *_stores(shape),
         *_lists(shape),
@@ -88,6 +89,14 @@ def _silent(shape: Mapping[str, Any]) -> Iterator[Finding]:
             hits = {hit} if hit else {p for p in patterns if repr(p) in warning["message"]}
             fix = paste(shape, EXCLUDED, ",".join(p for p in patterns if p not in hits))
         yield _cause(code, warning["message"], fix)
+
+
+def _git(shape: Mapping[str, Any]) -> Iterator[Finding]:
+    """A checkout whose link to its repository is broken."""
+    for warning in shape["warnings"]:
+        if warning["code"] in ("git_unreadable", "git_contradicted"):
+            fix = "run git worktree repair in the main checkout"
+            yield _cause(warning["code"], warning["message"], fix)
 
 
 def _limit(shape: Mapping[str, Any]) -> Iterator[Finding]:
@@ -161,6 +170,9 @@ def _lists(shape: Mapping[str, Any]) -> Iterator[Finding]:
                 wanted.append(listed)
         if named:
             commas = any("," in entry for entry in wanted)
+            if wanted == list(shape["filters"][kind]):
+                # Blanks around a value are in the rows; what is written in a list has none.
+                wanted = ["*"]
             fix = paste(shape, key, wanted if commas else ",".join(wanted))
             sentence = f"{kind} left out by {key}: {'; '.join(named[:MAX_NAMED])}"
             sentence += _of_other_modes(shape, kind)
@@ -211,6 +223,12 @@ def _filtered(shape: Mapping[str, Any]) -> Iterator[Finding]:
     total, ended = rows_here(shape), reasons(shape)
     if not total or rows_shown(shape) or not shape["filters"]["limit"]:
         return
+    if count := ended.get("malformed_concepts", 0):
+        sentence = (
+            f"the filter excludes {'all' if count == total else f'{count:,} of'} {counted(total, 'row')}:"
+            " their concepts are no JSON list, so they have none"
+        )
+        yield _cause("malformed_concepts", sentence, paste(shape, LISTS["concepts"], "*"))
     for reason, kind in (("type_filtered", "types"), ("concept_filtered", "concepts")):
         key, count, values = LISTS[kind], ended.get(reason, 0), dropped(shape, kind)
         if not count or any(meant for _, _, meant in values):

@@ -24,6 +24,7 @@ from claudemem_daemon.local import caller_environment, home_dir, private_dir, st
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
+from claudemem_daemon.service.asking import has_manager
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.shapes import OF_SETTINGS, of_settings
 
@@ -34,6 +35,7 @@ class _Facts:
 
     def __init__(self, environ: Mapping[str, str], pipeline: Pipeline, question: Question) -> None:
         self.client = Client(environ)
+        self.managed = has_manager(environ)
         self.pipeline = pipeline
         self.question = question
 
@@ -122,7 +124,12 @@ def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:
 def _daemon(facts: _Facts) -> Iterator[Finding]:
     client, health = facts.client, facts.health
     if isinstance(health, Unreachable):
-        yield Finding("daemon", "error", health.message, of_silence(health).next or "")
+        yield Finding(
+            "daemon",
+            "error",
+            health.message,
+            of_silence(health, managed=facts.managed).next or "",
+        )
         return
     restart = "claudemem-daemon stop, then start it again"
     if health["version"] != __version__:
@@ -150,9 +157,11 @@ def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterato
     plan = make_plan(environ, program, network=network)
     state = manage.look(plan, environ)
     severity: Severity = "error" if state.state == "broken" else "warning"
-    if state.state in ("active", "unknown"):
+    unmanaged = state.state in ("absent", "unknown") and not facts.managed
+    if state.state == "active" or (unmanaged and facts.by_daemon):
         severity = "ok"
-    fix = "" if severity == "ok" else "claudemem-daemon service install"
+    fix = "claudemem-daemon " + ("start" if unmanaged else "service install")
+    fix = "" if severity == "ok" else fix
     yield Finding("service", severity, state.sentence, fix)
     if network and state.state == "active" and any(map(manage.is_local_only, plan.files)):
         message = "the unit allows no network, and CLAUDE_MEM_DAEMON_STORES names a database"

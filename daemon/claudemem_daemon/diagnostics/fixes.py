@@ -85,6 +85,8 @@ def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = No
     if code == "observer_failing":
         return "claude-mem's next save ends this; until then its key, limit or base URL is wrong"
     if code == "settings_rejected" and path:
+        if "regular file" in warning["message"]:
+            return f"mv {quoted(path)} {quoted(path + '.aside')}"
         return f"mend the file there; `python3 -m json.tool {quoted(path)}` accepts it when it is right"
     if key is None:
         return "claudemem-daemon config"

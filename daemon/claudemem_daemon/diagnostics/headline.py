@@ -41,8 +41,8 @@ def of_answer(shape: Mapping[str, Any]) -> Headline:
 
 
 _SILENCE = {
-    "not running": ("not running", "claudemem-daemon service install", 3),
-    "stale socket": ("not running (stale socket)", "claudemem-daemon service install", 3),
+    "not running": ("not running", "claudemem-daemon {start}", 3),
+    "stale socket": ("not running (stale socket)", "claudemem-daemon {start}", 3),
     "blocked": (
         "cannot tell: {message}",
         "let the sandbox reach this socket, or see whose it is",
@@ -57,10 +57,13 @@ _SILENCE = {
 }
 
 
-def of_silence(error: Unreachable) -> Headline:
+def of_silence(error: Unreachable, *, managed: bool) -> Headline:
+    """`managed`: the user has a service manager."""
     stop = f"kill -9 {error.pid}" if error.pid else "claudemem-daemon stop"
     sentence, command, exit_code = _SILENCE.get(error.trouble, ("{message}", stop, 1))
     state = error.trouble if error.trouble in _SILENCE else "not answering"
+    if command is not None:
+        command = command.format(start="service install" if managed else "start")
     return Headline(state, sentence.format(message=error.message), command, exit_code)
 
 

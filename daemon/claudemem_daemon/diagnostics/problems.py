@@ -40,9 +40,9 @@ def _settings(status: Mapping[str, Any]) -> Iterator[Finding]:
         about = {
             "code": "settings_rejected",
             "path": str(status["configuration"].get("path") or ""),
+            "message": str(rejected["reason"]),
         }
-        reason = str(rejected["reason"])
-        yield Finding("settings_rejected", "warning", reason, setting_fix(about))
+        yield Finding("settings_rejected", "warning", about["message"], setting_fix(about))
     for warning in status["configuration"].get("warnings", ()):
         if warning["code"] not in ("settings_rejected", "store_untrusted"):
             yield Finding(warning["code"], "warning", warning["message"], setting_fix(warning))

@@ -159,11 +159,11 @@ def _unreadable(folder: str, problem: str, text: LinkText | None) -> Found:
     """No word of the link is repeated here: warnings are read by a model, and anyone can bring a
     link."""
     if text is None:
-        message = f"{problem}: no repository here; `git worktree repair` may mend it"
+        message = f"{problem}: no repository here; git worktree repair may mend it"
         return Found("none", None, None, problem, warnings=_told("unreadable", folder, message))
     message = (
-        f"{problem}: answered by the names in the link alone; `git worktree repair`, run in the"
-        " main checkout, may mend it"
+        f"{problem}: answered by the names in the link alone; git worktree repair, run in the main"
+        " checkout, may mend it"
     )
     warnings = _told("unreadable", folder, message)
     how = f"{problem}; its text says {text.project} and {text.worktree_id}"
@@ -177,7 +177,7 @@ def _told(what: str, folder: str, message: str) -> tuple[AnswerWarning, ...]:
 def _contradicted(folder: str, git_dir: str, why: str) -> Found:
     message = (
         f"{folder}/.git leads to a git directory that is not this folder's ({why}): answered for"
-        " the folder alone; in a checkout of your own, `git worktree repair` mends the link"
+        " the folder alone; in a checkout of your own, git worktree repair mends the link"
     )
     return Found(
         "none",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,12 @@ def _reachable(environ: Mapping[str, str]) -> dict[str, str]:
     if "XDG_RUNTIME_DIR" not in environ and os.path.isdir(runtime):
         return {**environ, "XDG_RUNTIME_DIR": runtime}
     return dict(environ)
+
+
+def has_manager(environ: Mapping[str, str]) -> bool:
+    """Whether a service manager of this user is running, as none does in a container."""
+    folder = _reachable(environ).get("XDG_RUNTIME_DIR", "")
+    return sys.platform == "darwin" or os.path.exists(os.path.join(folder, "systemd", "private"))
 
 
 def explained(trouble: Trouble, *, then: str) -> str:

@@ -164,8 +164,8 @@ _LINGER = (
 
 _BY_HAND = {
     "systemd": ", as over ssh, under sudo or in a container. The files are in place: run it again in a"
-    " login session, or run `claudemem-daemon run` by hand",
-    "launchd": ": log in at the screen, or run `claudemem-daemon run` by hand",
+    " login session, or start the daemon without it: claudemem-daemon start",
+    "launchd": ": log in at the screen, or start the daemon without it: claudemem-daemon start",
 }
 _LEFT_BEHIND = (
     ". The files are gone; a manager that still has them in memory forgets them at the next login, and"
