@@ -23,7 +23,7 @@ from claudemem_daemon.dependencies import (
     Dependency,
     each_path_once,
     file_state,
-    look_again,
+    forget_paths,
     real_path,
 )
 from claudemem_daemon.memo import BASE_WEIGHT, Memo
@@ -54,13 +54,13 @@ def test_a_value_lasts_as_long_as_all_it_depends_on(tmp_path: Path) -> None:
 
     def settled() -> bool:
         before = len(made)
-        return memo.made("key", make).text == "a" and len(made) == before
+        return memo.value("key", make).text == "a" and len(made) == before
 
     eventually(settled, "the value holds")
     path.write_text("b")
     assert memo.get("key") is None
     assert memo.last("key").text == "a"
-    assert memo.made("key", make).text == "b"
+    assert memo.value("key", make).text == "b"
 
 
 DAY_NS = 86_400 * 10**9
@@ -134,7 +134,7 @@ def test_in_a_request_a_path_is_what_was_seen_first(tmp_path: Path) -> None:
         assert file_state(str(path)).state is None
         path.write_text("now")
         assert file_state(str(path)).state is None
-        look_again()
+        forget_paths()
         assert file_state(str(path)).state is not None
     path.unlink()
     assert file_state(str(path)).state is None

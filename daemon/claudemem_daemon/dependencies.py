@@ -110,7 +110,7 @@ def each_path_once() -> Iterator[None]:
         _of_request.reset(token)
 
 
-def look_again() -> None:
+def forget_paths() -> None:
     """For the rest of this request go by what is there now."""
     (_of_request.get() or {}).clear()
 

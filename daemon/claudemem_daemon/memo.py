@@ -54,7 +54,7 @@ class Memo:
         """Bytes, about; never more than the bound."""
         return self._weight
 
-    def made(
+    def value(
         self, key: Hashable, make: Callable[[], V], weigh: Callable[[V], int] = lambda _: 0
     ) -> V:
         """The value of `key` while its dependencies hold, else what `make` makes. `weigh` gives the

@@ -18,7 +18,7 @@ from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.context.fit import Context
 from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import INCOMPLETE, Dependency, each_path_once, look_again
+from claudemem_daemon.dependencies import INCOMPLETE, Dependency, each_path_once, forget_paths
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
@@ -127,7 +127,7 @@ class Pipeline:
             until=None,
         )
         with each_path_once():
-            resolved = self.memo.made(
+            resolved = self.memo.value(
                 ("resolved", key),
                 lambda: self._resolve(key),
                 lambda made: KEY_WEIGHT * len(made.keys.keys),
@@ -156,7 +156,7 @@ class Pipeline:
         session = question.session_id if question.since is not None else None
         key = replace(question, session_id=session, transcript_path=None, human=False)
         with each_path_once():
-            answer = self.memo.made(("rows", key), lambda: self._ask(key, deadline), _rows_weight)
+            answer = self.memo.value(("rows", key), lambda: self._ask(key, deadline), _rows_weight)
         return replace(answer, resolved=answer.resolved.asked_by(question))
 
     def _ask(self, question: Question, deadline: Deadline) -> Answer:
@@ -164,7 +164,7 @@ class Pipeline:
         selection = self._selected(resolved, deadline)
         if _lost(resolved, selection):
             # The located store is gone: whether there is none now, locating it again has to say.
-            look_again()
+            forget_paths()
             anew = self.resolved(question)
             if anew.located != resolved.located:
                 resolved, selection = anew, self._selected(anew, deadline)
@@ -193,7 +193,7 @@ class Pipeline:
             if not self.resolved(question).settings.show_last_message and question.since is None:
                 # Nothing in the text is the session's own.
                 key = replace(question, session_id=None, transcript_path=None)
-            return self.memo.made(
+            return self.memo.value(
                 ("text", key, cap, unit), make, lambda made: 2 * len(made.context.text)
             )
 
@@ -216,7 +216,7 @@ class Pipeline:
         if settings.show_last_message and question.since is None:
             inputs = read()
         else:
-            inputs = self.memo.made(("zone", os.environ.get("TZ")), read)
+            inputs = self.memo.value(("zone", os.environ.get("TZ")), read)
         request = ContextRequest(
             question=question,
             settings=settings,
@@ -241,7 +241,7 @@ class Pipeline:
             resolved = self.resolved(question)
             found = self._explained(resolved, deadline, row)
             if _lost(resolved, found.selection):
-                look_again()
+                forget_paths()
                 resolved = self.resolved(question)
                 found = self._explained(resolved, deadline, row)
         return resolved, found

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from claudemem_daemon.dependencies import all_hold
-from claudemem_daemon.settings.exclusion import excluded
+from claudemem_daemon.settings.exclusion import excluding
 from claudemem_daemon.settings.keys import KEYS, MAX_OBSERVATIONS, OWN_NAMES
 from tests.settings.support import (
     CONCEPTS,
@@ -183,10 +183,10 @@ def test_exclusion_is_hot_and_knows_the_home_folder(home: Home) -> None:
     home.write({EXCLUDED: "~/secret/**, *-scratch"})
     patterns = home.ask().excluded_projects
     assert patterns == (f"{home.path}/secret/**", "*-scratch")
-    assert excluded(f"{home.path}/secret/app", patterns)
-    assert excluded(f"{home.path}/work/foo-scratch", patterns)
-    assert not excluded(f"{home.path}/work/foo", patterns)
-    assert not excluded(f"{home.path}/tmp/app-wt", patterns)
+    assert excluding(f"{home.path}/secret/app", patterns)
+    assert excluding(f"{home.path}/work/foo-scratch", patterns)
+    assert not excluding(f"{home.path}/work/foo", patterns)
+    assert not excluding(f"{home.path}/tmp/app-wt", patterns)
     home.write({})
     assert home.ask().excluded_projects == ()
 

@@ -21,7 +21,7 @@ from claudemem_daemon.diagnostics.row_counts import count_key, in_each_store
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.settings.exclusion import excluded
+from claudemem_daemon.settings.exclusion import excluding
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row, text_list
@@ -101,7 +101,7 @@ def _of_store(
     compared = 0
     for name in dict.fromkeys((*names, *merged)):
         ours = name in admitted.names
-        if not ours and (name in resolved.keys.excluded or excluded(name, patterns)):
+        if not ours and (name in resolved.keys.excluded or excluding(name, patterns)):
             continue
         judge = likeness.ownership if ours else None
         wanted = (

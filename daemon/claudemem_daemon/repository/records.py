@@ -24,7 +24,7 @@ class LinkText:
     by it, `<main checkout>/.git/worktrees/<worktree>`."""
 
     main: str
-    """The main checkout, or what stands for it; not to be looked at: a link can name any folder."""
+    """The main checkout, or the repository's folder; not to be opened: a link can name any folder."""
     project: str
     """P of the contract."""
     worktree_id: str

@@ -12,8 +12,8 @@ from claudemem_daemon.dependencies import (
     Dependency,
     each_path_once,
     file_identity,
+    forget_paths,
     is_folder,
-    look_again,
     real_path,
     something_at,
 )
@@ -66,7 +66,7 @@ class Repositories:
             cwd = real_path(cwd)
         cwd = os.path.normpath(cwd).replace("//", "/", 1)
         with each_path_once():
-            return self._memo.made(
+            return self._memo.value(
                 ("repository", cwd),
                 lambda: self._resolved(cwd),
                 lambda made: WORKTREE_WEIGHT * len(made.worktrees),
@@ -89,7 +89,7 @@ class Repositories:
             self._notices.close()
 
     def _resolve(self, cwd: str, depth: int = 0) -> Repository:
-        search = self._memo.made(("found", cwd), lambda: layout.find(cwd, self._home))
+        search = self._memo.value(("found", cwd), lambda: layout.find(cwd, self._home))
         if search.found is None:
             return self._vanished(cwd, search, depth)
         if search.found.common_dir is None:
@@ -178,7 +178,7 @@ class Repositories:
             many = len(listing.links) >= MANY_WORKTREES
             return self._watched(common_dir, listing) if many else listing
 
-        listing = self._memo.made(key, make)
+        listing = self._memo.value(key, make)
         if before is not listing and before.group is not None:
             before.group.close()
         return listing
@@ -192,7 +192,7 @@ class Repositories:
         group = notices.watch(listing.links)
         if group is None:
             return listing
-        look_again()
+        forget_paths()
         anew = list_worktrees(common_dir, {})
         if anew.links.keys() != listing.links.keys():
             group.close()

@@ -99,7 +99,7 @@ class Configuration:
         environment has them."""
         key = (*_key(question), refused) if refused else _key(question)
         with each_path_once():
-            return self._memo.made(key, lambda: self._decide(question, refused))
+            return self._memo.value(key, lambda: self._decide(question, refused))
 
     @property
     def rejected(self) -> bool:

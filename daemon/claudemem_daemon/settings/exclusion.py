@@ -9,11 +9,6 @@ from functools import lru_cache
 from typing import Final
 
 
-def excluded(path: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a checkout's path falls under one of the patterns; see `excluding`."""
-    return excluding(path, patterns) is not None
-
-
 def excluding(path: str, patterns: tuple[str, ...]) -> str | None:
     """The first of the patterns that a checkout's path falls under.
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import Mode, ModeItem
-from claudemem_daemon.settings.sources import Rejected, document, read_bytes
+from claudemem_daemon.settings.sources import Rejected, document, line_of, read_bytes
 
 CODE: Final = Mode(
     id="code",
@@ -53,6 +53,7 @@ LANGUAGES: Final = frozenset(_SHIPPED.split())
 types nor concepts; so without their file nothing is missing."""
 
 _MAX_ITEMS: Final = 500
+MAX_LABEL: Final = 60
 MAX_VERSIONS: Final = 8
 _IN_A_VERSION: Final = (("modes",), ("plugin", "modes"))
 """Where a version in the plugin cache has its modes."""
@@ -193,7 +194,7 @@ def _mode(name: str, shape: Mapping[str, Any], path: str) -> Mode | None:
     concepts = _items(shape.get("observation_concepts"))
     return Mode(
         id=name,
-        name=_line(shape.get("name")) or name,
+        name=line_of(shape.get("name"), MAX_LABEL) or name,
         types=types or CODE.types,
         concepts=CODE.concepts if of_code and "observation_concepts" not in shape else concepts,
         path=path,
@@ -209,19 +210,10 @@ def _items(value: object) -> tuple[ModeItem, ...]:
         if isinstance(name, str) and name.strip():
             key = name.strip().lower()
             label, emoji, work = (
-                _line(entry.get(part)) for part in ("label", "emoji", "work_emoji")
+                line_of(entry.get(part), MAX_LABEL) for part in ("label", "emoji", "work_emoji")
             )
-            items[key] = ModeItem(key, label or _line(name), emoji, work)
+            items[key] = ModeItem(key, label or line_of(name, MAX_LABEL), emoji, work)
     return tuple(items.values())
-
-
-def _line(value: object) -> str:
-    """A text of a file as part of a line of ours."""
-    if not isinstance(value, str):
-        return ""
-    # The zero-width joiner holds emojis together; other unseen signs are not for a line.
-    kept = "".join(sign if sign.isprintable() or sign == "\u200d" else " " for sign in value)
-    return " ".join(kept.split())[:60]
 
 
 def _version(name: str) -> tuple[bool, list[int]]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
-from claudemem_daemon.settings.sources import read_values
+from claudemem_daemon.settings.sources import line_of, read_values
 from claudemem_daemon.warning import AnswerWarning
 
 FILE: Final = "observer-health.json"
@@ -52,7 +52,7 @@ def _warning(path: str) -> AnswerWarning | None:
     # cache can keep.
     since = _day(_number(values.get("failingSinceAt")) or failed)
     provider, error = (
-        _line(values.get(name), MAX_ERROR_CHARS)
+        line_of(values.get(name), MAX_ERROR_CHARS)
         for name in ("lastErrorProvider", "lastErrorMessage")
     )
     message = (
@@ -76,9 +76,3 @@ def _day(epoch_ms: float) -> str:
         return f" since {datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError, OSError):
         return ""
-
-
-def _line(value: object, most: int) -> str:
-    text = value if isinstance(value, str) else ""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[:4096]).split())
-    return line if len(line) <= most else line[: most - 1] + "…"

@@ -98,7 +98,7 @@ def decide(inputs: Inputs, memo: Memo) -> Settings:
         chosen.choose(name)
     mode = chosen.values[MODE]
     folders = (chosen.values[MODES_DIR], inputs.data_dir.path, inputs.claude_dir)
-    loaded = memo.made(("mode", mode, folders), lambda: modes.load(mode, modes.folders(*folders)))
+    loaded = memo.value(("mode", mode, folders), lambda: modes.load(mode, modes.folders(*folders)))
     if loaded.problem is not None:
         chosen.warn("mode_unavailable", f"{MODE} = {mode}: {loaded.problem}", MODE)
     asked = inputs.question

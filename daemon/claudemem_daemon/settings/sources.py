@@ -65,6 +65,15 @@ def read_values(path: str) -> Mapping[str, Any] | None:
     return None if isinstance(read, Rejected) else read.values if read is not None else {}
 
 
+def line_of(value: object, most: int) -> str:
+    """A text of a file as part of a line of ours, of `most` characters at most."""
+    text = value[:4096] if isinstance(value, str) else ""
+    # The zero-width joiner holds emojis together; other unseen signs are not for a line.
+    shown = "".join(sign if sign.isprintable() or sign == "\u200d" else " " for sign in text)
+    line = " ".join(shown.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
 def document(data: bytes) -> Document | Rejected:
     """The settings of one file: flat keys, and above them those of a top-level `env` object, which is
     all that claude-mem takes from a file that has one. Of a key that is given twice in one object

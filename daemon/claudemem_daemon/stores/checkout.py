@@ -44,7 +44,7 @@ class CheckoutFiles:
         of trusted.json: a store that appears there changes no answer before it is allowed, so what
         is missing now is asked for again only when that changes, and a thousand worktrees cost a
         warm answer nothing."""
-        return self._memo.made(
+        return self._memo.value(
             ("checkout", checkout, trust is not None), lambda: _read(checkout, trust)
         )
 

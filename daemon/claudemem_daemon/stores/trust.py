@@ -107,7 +107,7 @@ class Trust:
         return bool(named)
 
     def _read(self) -> _Trusted:
-        return self._memo.made(("trust", self.path), lambda: _load(self.path))
+        return self._memo.value(("trust", self.path), lambda: _load(self.path))
 
     @contextmanager
     def _writing(self) -> Iterator[dict[str, TrustEntry]]:
