@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ import pytest
 
 from claudemem_daemon.database_url import public, without_secrets
 from tests.postgres.conftest import Machine
+from tests.service.test_service_files import fake
 from tests.support.daemon import Daemon, clean_environ, run_to_end
 from tests.support.postgres import Cluster
 
@@ -113,3 +115,24 @@ def test_the_unit_allows_the_network_for_a_database_alone(machine: Machine) -> N
     (machine.home / ".claude-mem" / "settings.json").unlink()
     shown = run_to_end(environ, "service", "install", "--print")
     assert "RestrictAddressFamilies=AF_UNIX\n" in shown.stdout
+
+
+def test_doctor_tells_a_unit_that_does_not_fit_the_settings(machine: Machine) -> None:
+    """The service was installed before the database was named."""
+    tools = machine.home / "tools"
+    tools.mkdir()
+    fake(tools, "systemctl", "exit 0")
+    environ = clean_environ(machine.home, PATH=f"{tools}:{os.environ['PATH']}")
+    settings = machine.home / ".claude-mem" / "settings.json"
+    named = settings.read_text()
+    settings.write_text("{}")
+    assert run_to_end(environ, "service", "install").returncode == 0
+    with Daemon(machine.home):
+        for text, told in (("{}", False), (named, True)):
+            settings.write_text(text)
+            said = run_to_end(environ, "doctor").stdout
+            assert ("the unit allows no network" in " ".join(said.split())) is told, said
+        assert run_to_end(environ, "service", "install").returncode == 0
+        assert "the unit allows no network" not in " ".join(
+            run_to_end(environ, "doctor").stdout.split()
+        )
