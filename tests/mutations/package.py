@@ -63,8 +63,8 @@ MUTATIONS: Final = (
     Mutation(
         "a thread that has taken work is not idle",
         "server/workers.py",
-        "                self._idle -= 1\n                self._busy[me]",
-        "                self._busy[me]",
+        "self._condition.wait()\n                self._idle -= 1\n",
+        "self._condition.wait()\n",
         "server/test_workers.py",
     ),
     Mutation(
