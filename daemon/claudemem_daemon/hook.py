@@ -338,16 +338,8 @@ def _json_object(data: bytes) -> dict[str, Any] | None:
         return None
     if not text.startswith("{"):
         return None
-    try:
-        from _json import make_scanner
-    except ImportError:
-        import json
+    from _json import make_scanner
 
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        return value if isinstance(value, dict) else None
     try:
         value, end = make_scanner(_Scanning())(text, 0)  # type: ignore[arg-type]  # duck-typed in C
     except (ValueError, StopIteration, RecursionError, SystemError):

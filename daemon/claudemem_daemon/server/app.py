@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -16,14 +15,12 @@ from starlette.types import Message, Receive, Scope, Send
 
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.pipeline import Pipeline
-from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import Answers
-from claudemem_daemon.server.headers import OF_QUESTION, come_from_a_browser
+from claudemem_daemon.server.headers import come_from_a_browser
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.protocol import BoundedProtocol
-from claudemem_daemon.server.schema import parse_query
 from claudemem_daemon.server.workers import Workers
 from claudemem_daemon.shapes import as_json, error_shape
 
@@ -31,7 +28,6 @@ INJECT: Final = "/api/context/inject"
 HOOKS: Final = "/v1/hooks/"
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
-MAX_PARSED: Final = 512
 ROUTES: Final = frozenset(
     (
         "/healthz",
@@ -59,28 +55,6 @@ class Parts:
     log: Log
     state: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Looks at paths: to be called in a worker."""
-
-
-class ParsedQuestions:
-    """The questions of query strings that came before: the same hook asking again is not parsed
-    and validated again."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[bytes, ...], Question] = OrderedDict()
-
-    def question(self, scope: Scope) -> Question:
-        """Raises `InvalidRequest`."""
-        key = (
-            scope["query_string"],
-            *(name + value for name, value in scope["headers"] if name in OF_QUESTION),
-        )
-        known = self._known.get(key)
-        if known is None:
-            known = parse_query(scope["query_string"]).question(scope["headers"])
-            self._known[key] = known
-            if len(self._known) > MAX_PARSED:
-                self._known.popitem(last=False)
-        return known
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -6,6 +6,7 @@ import os
 import time
 from asyncio import Future
 from contextlib import suppress
+from functools import lru_cache
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,19 +25,19 @@ from claudemem_daemon.server.app import (
     TEXT,
     Application,
     ErrorAnswers,
-    ParsedQuestions,
     Parts,
     json_response,
 )
-from claudemem_daemon.server.headers import client_of, environment_of
+from claudemem_daemon.server.headers import OF_QUESTION, client_of, environment_of
 from claudemem_daemon.server.hooks.handler import HookHandler
 from claudemem_daemon.server.lookups import lookup_routes
-from claudemem_daemon.server.schema import parse_body
+from claudemem_daemon.server.schema import parse_body, parse_query
 from claudemem_daemon.server.status import with_problems
 from claudemem_daemon.shapes import as_json, warning_shapes
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
 
+MAX_PARSED = 512
 RECHECK_SECONDS = 0.2
 """For a store that failed the last time, when somebody asks how it is."""
 
@@ -59,7 +60,8 @@ class Routes:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._parsed = ParsedQuestions()
+        # The same hook asking again is not parsed and validated again.
+        self._question = lru_cache(MAX_PARSED)(_question)
         self._hooks = HookHandler(parts.pipeline, parts.sessions, parts.answers, parts.workers)
         self._rechecking: Future[None] | None = None
 
@@ -92,7 +94,8 @@ class Routes:
         )
 
     async def inject(self, request: Request) -> Response:
-        question = self._parsed.question(request.scope)
+        headers = tuple(pair for pair in _headers(request) if pair[0] in OF_QUESTION)
+        question = self._question(request.scope["query_string"], headers)
         body = await self._parts.answers.get("context", question)
         return Response(body, headers={"Content-Type": TEXT})
 
@@ -139,6 +142,10 @@ class Routes:
         reload = self._parts.pipeline.configuration.reload
         done = await self._parts.answers.work(Question(cwd=None), lambda _deadline: reload())
         return json_response({"revision": done.revision, "warnings": warning_shapes(done.warnings)})
+
+
+def _question(query: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Question:
+    return parse_query(query).question(headers)
 
 
 def recheck(pool: StorePool) -> None:
