@@ -35,11 +35,11 @@ def unmake(folder: str, environ: Mapping[str, str]) -> None:
     made = _read(environ)
     if not made:
         return
-    _remove(one for one in made if _within(folder, one))
+    _remove(above for above in made if _within(folder, above))
     own = os.path.dirname(_path(environ))
-    left = [one for one in made if os.path.isdir(one)]
+    left = [path for path in made if os.path.isdir(path)]
     with suppress(OSError):
-        if any(not _within(own, one) for one in left):
+        if any(not _within(own, path) for path in left):
             _write(left, environ)
         else:
             os.unlink(_path(environ))
@@ -60,9 +60,9 @@ def _within(folder: str, above: str) -> bool:
 
 def _remove(folders: Iterable[str]) -> None:
     """The deepest first; what is not empty stays."""
-    for one in sorted(folders, key=len, reverse=True):
+    for folder in sorted(folders, key=len, reverse=True):
         with suppress(OSError):
-            os.rmdir(one)
+            os.rmdir(folder)
 
 
 def _remember(folders: Iterable[str], environ: Mapping[str, str]) -> None:
@@ -82,7 +82,7 @@ def _read(environ: Mapping[str, str]) -> list[str]:
             made = json.load(file)
     except (OSError, ValueError, RecursionError):
         return []
-    return [one for one in made if isinstance(one, str)] if isinstance(made, list) else []
+    return [path for path in made if isinstance(path, str)] if isinstance(made, list) else []
 
 
 def _write(folders: Iterable[str], environ: Mapping[str, str]) -> None:

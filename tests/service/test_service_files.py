@@ -164,9 +164,9 @@ def test_a_vanished_launcher_is_named(tmp_path: Path) -> None:
     for path, content in plan.files.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_bytes(content)
-    assert manage.look(plan, environ).program == str(launcher)
+    assert manage.find_state(plan, environ).program == str(launcher)
     (versioned / "claudemem-daemon").unlink()
-    state = manage.look(plan, environ)
+    state = manage.find_state(plan, environ)
     assert state.state == "broken"
     assert f"its program is gone ({launcher})" in state.sentence
     assert "reinstall the service" in state.sentence
@@ -174,7 +174,7 @@ def test_a_vanished_launcher_is_named(tmp_path: Path) -> None:
     launcher.unlink()
     launcher.write_text("#!/nonexistent/python\n")
     launcher.chmod(0o755)
-    assert "its program cannot run" in manage.look(plan, environ).sentence
+    assert "its program cannot run" in manage.find_state(plan, environ).sentence
 
 
 def test_launchd_is_booted_out_before_it_is_loaded(tmp_path: Path) -> None:

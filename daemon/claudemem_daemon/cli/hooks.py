@@ -39,7 +39,7 @@ def hook_command(platform: str) -> int:
 
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, opencode or raw.
 
-    Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log in the state
+    Exits 0 always, inside its deadline. Why it printed nothing is in hook.log in the state
     folder; `status` and `doctor` read it.
     """
     return hook_main([platform], in_process)
@@ -82,9 +82,9 @@ def install_command(platform: str, curl: bool, user: bool, project: bool) -> Non
             screen.say(f"  {known.note}", "yellow")
     _name_theirs(change)
     _name_ignored(platform, project)
-    twice = double_injection(os.environ, _claude_mem_settings())
-    if twice is not None and platform in ("claude-code", "codex"):
-        screen.say(f"! {twice}", "yellow")
+    doubled = double_injection(os.environ, _claude_mem_settings())
+    if doubled is not None and platform in ("claude-code", "codex"):
+        screen.say(f"! {doubled}", "yellow")
 
 
 @hooks_command.command("uninstall")

@@ -50,7 +50,7 @@ def uninstall_command() -> None:
 @service_command.command("status")
 def status_command() -> int:
     """What is installed, and whether it can start. Exits 0 when active, 1 otherwise."""
-    state = manage.look(_plan(launcher), os.environ)
+    state = manage.find_state(_plan(launcher), os.environ)
     style = {"active": "green", "broken": "red"}.get(state.state, "yellow")
     screen.say(plain(state.sentence, 400), style)
     for path in state.files:

@@ -155,7 +155,7 @@ def _daemon(facts: _Facts) -> Iterator[Finding]:
 def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterator[Finding]:
     network = names_database(facts.settings["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"] or {})
     plan = make_plan(environ, program, network=network)
-    state = manage.look(plan, environ)
+    state = manage.find_state(plan, environ)
     severity: Severity = "error" if state.state == "broken" else "warning"
     unmanaged = state.state in ("absent", "unknown") and not facts.managed
     if state.state == "active" or (unmanaged and facts.by_daemon):

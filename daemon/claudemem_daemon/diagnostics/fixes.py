@@ -126,8 +126,8 @@ def fate_fix(shape: Mapping[str, Any], fate: Mapping[str, Any]) -> str:
     if reason == "over_size":
         return paste(shape, "CLAUDE_MEM_DAEMON_CONTEXT_CHARS", CONTEXT_CHARS)
     if reason == "store_unreadable":
-        one = next((s for s in shape["stores"] if s["path"] == fate["store"]), None)
-        return store_fix(fate["store"], one["reason"] if one else None, own=False)
+        stores = {store["path"]: store["reason"] for store in shape["stores"]}
+        return store_fix(fate["store"], stores.get(fate["store"]), own=False)
     if reason == "excluded":
         return next((cause["fix"] for cause in shape["causes"] if cause["code"] == "excluded"), "")
     if reason == "other_project" and fate["project"]:

@@ -40,10 +40,10 @@ def hook_entries(environ: Mapping[str, str], settings_path: str) -> Iterator[Fin
         fix = "claudemem-daemon hooks install claude-code"
         yield Finding("hooks", "warning", "no assistant has our entries", fix)
     values = read_values(settings_path)
-    twice = double_injection(environ, values)
-    if twice is not None and found:
+    doubled = double_injection(environ, values)
+    if doubled is not None and found:
         fix = f"{'mend' if values is None else 'put these keys into'} {settings_path}"
-        yield Finding("double injection", "warning", twice, fix)
+        yield Finding("double injection", "warning", doubled, fix)
 
 
 def _entries(

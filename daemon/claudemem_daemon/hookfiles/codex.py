@@ -65,9 +65,9 @@ def _our_entries(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for event, groups in _table(settings, "hooks").items():
         for number, group in enumerate(groups if isinstance(groups, list) else []):
             hooks = group.get("hooks") if isinstance(group, Mapping) else None
-            for place, entry in enumerate(hooks if isinstance(hooks, list) else []):
+            for position, entry in enumerate(hooks if isinstance(hooks, list) else []):
                 if isinstance(entry, Mapping) and is_ours(entry.get("command"), "codex"):
-                    yield event, f"{number}:{place}"
+                    yield event, f"{number}:{position}"
 
 
 def _snake(event: str) -> str:

@@ -113,8 +113,8 @@ def python_line(platform: str, program: str) -> str:
     no prompt waits. Gemini CLI reads standard error when nothing is printed, so that is closed;
     Codex runs the user's own shell, and csh would take `2>` for an argument and a redirection."""
     quoted = shlex.quote(program)
-    quiet = "" if platform == "codex" else " 2>/dev/null"
-    return f"[ -x {quoted} ] && {quoted} hook {platform}{quiet} || true"
+    silenced = "" if platform == "codex" else " 2>/dev/null"
+    return f"[ -x {quoted} ] && {quoted} hook {platform}{silenced} || true"
 
 
 def curl_line(platform: str, environ: Mapping[str, str]) -> str:

@@ -39,13 +39,13 @@ def dumped(known: Platform, path: str, value: dict[str, Any], before: str | None
         return dump(value, before)
     if not blanked(before).strip():
         return before.rstrip() + "\n" + dump(value, None)
-    made = splice(before, value, _unit(before) or "  ", ascii_only=False, with_comments=True)
-    if made is None:
+    changed = splice(before, value, _unit(before) or "  ", ascii_only=False, with_comments=True)
+    if changed is None:
         raise SettingsError(
             f"{path} cannot be changed without loss of a comment; nothing was changed: change it by"
             f" hand, as `claudemem-daemon hooks print {known.name}` shows it"
         )
-    return made
+    return changed
 
 
 def dump(value: dict[str, Any], before: str | None) -> str:
@@ -57,12 +57,12 @@ def dump(value: dict[str, Any], before: str | None) -> str:
     text = before.removeprefix("\ufeff")
     lead = _unit(text)
     ascii_only = text.isascii() and "\\u" in text
-    made = splice(text, value, lead or "  ", ascii_only=ascii_only)
-    if made is None:
+    changed = splice(text, value, lead or "  ", ascii_only=ascii_only)
+    if changed is None:
         indent = (lead or 2) if "\n" in text.strip() else None
-        made = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-        made += text[len(text.rstrip()) :]
-    return mark + made
+        changed = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+        changed += text[len(text.rstrip()) :]
+    return mark + changed
 
 
 class _TwiceError(Exception):
@@ -71,10 +71,10 @@ class _TwiceError(Exception):
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
-    for name, one in pairs:
+    for name, part in pairs:
         if name in value:
             raise _TwiceError(name)
-        value[name] = one
+        value[name] = part
     return value
 
 

@@ -63,4 +63,6 @@ def _enabled(path: str) -> bool:
         return False
     if isinstance(plugins, dict):
         return any(str(name).startswith("claude-mem@") and bool(on) for name, on in plugins.items())
-    return isinstance(plugins, list) and any(str(one).startswith("claude-mem@") for one in plugins)
+    return isinstance(plugins, list) and any(
+        str(name).startswith("claude-mem@") for name in plugins
+    )

@@ -16,7 +16,7 @@ _RUN = ("command", "bash", "powershell", "exec", "args")
 
 def merged(settings: dict[str, Any], platform: Platform, command: str, path: str) -> dict[str, Any]:
     """The settings with an entry of ours at each event, everything else as it was. One of an older
-    version is updated where it stands, and so are all of several that somebody made of one.
+    version is updated in its position, and so are copies that somebody made of it.
 
     Raises `SettingsError` when `hooks` in `path` has a shape that we would break.
     """

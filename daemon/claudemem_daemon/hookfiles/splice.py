@@ -64,7 +64,7 @@ class _Editor:
             return self.text[node.start : node.end]
         if isinstance(wanted, dict) and isinstance(node.value, dict):
             known = {part.key: part for part in node.parts}
-            kept = [
+            staying = [
                 (known[key], self._member(known[key], value))
                 for key, value in wanted.items()
                 if key in known
@@ -74,7 +74,7 @@ class _Editor:
                 for key, value in wanted.items()
                 if key not in known
             ]
-            return self._joined(node, kept, new)
+            return self._joined(node, staying, new)
         if isinstance(wanted, list) and isinstance(node.value, list):
             pairs, rest = _paired(node, wanted)
             return self._joined(
@@ -87,14 +87,14 @@ class _Editor:
     def _member(self, part: _Part, wanted: Any) -> str:
         return self.text[part.start : part.node.start] + self.render(part.node, wanted)
 
-    def _joined(self, node: _Node, kept: list[tuple[_Part, str]], new: list[str]) -> str:
+    def _joined(self, node: _Node, staying: list[tuple[_Part, str]], new: list[str]) -> str:
         """The container again: the parts that stay behind what separated them, new ones at the
         end in the same manner."""
         opening, closing = self.text[node.start], self.text[node.end - 1]
         inside = slice(node.start + 1, node.end - 1)
         if self.text[inside] != self.plain[inside]:
-            return opening + self._joined_with_comments(node, kept, new) + closing
-        if not kept and not new:
+            return opening + self._joined_with_comments(node, staying, new) + closing
+        if not staying and not new:
             return opening + closing
         before, after = self._edges(node)
         between = [
@@ -104,19 +104,19 @@ class _Editor:
         before_of = dict(zip((part.start for part in node.parts[1:]), between, strict=True))
         usual = between[-1] if between else "," + (before or (" " if self._spaced else ""))
         made = opening + before
-        for number, (part, text) in enumerate(kept):
+        for number, (part, text) in enumerate(staying):
             made += (before_of.get(part.start, usual) if number else "") + text
-        for number, text in enumerate(new, start=len(kept)):
+        for number, text in enumerate(new, start=len(staying)):
             made += (usual if number else "") + text
         return made + after + closing
 
     def _joined_with_comments(
-        self, node: _Node, kept: list[tuple[_Part, str]], new: list[str]
+        self, node: _Node, staying: list[tuple[_Part, str]], new: list[str]
     ) -> str:
         """The same, between the brackets: a comment stays behind what it stood behind, and those in
         and around what went stand in its place, a line each."""
         line = self._new_line(node)
-        texts = {part.start: text for part, text in kept}
+        texts = {part.start: text for part, text in staying}
         made, comma, end = "", "", node.start + 1
         left: list[str] = []
         for part in node.parts:
@@ -193,7 +193,7 @@ def _lines(left: list[str], line: str, rest: str) -> str:
     space = rest[: len(rest) - len(rest.lstrip(_SPACE))]
     # Spaces behind a comment that ends with the line would be its own.
     behind = rest.lstrip(" \t") if "\n" in space else line + rest
-    return "".join(line + one for one in left) + behind
+    return "".join(line + comment for comment in left) + behind
 
 
 def _paired(node: _Node, wanted: list[Any]) -> tuple[list[tuple[_Part, Any]], list[Any]]:
@@ -239,6 +239,6 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Equal, in the same order, and of the same types: 1, 1.0 and true are three values."""
-    return json.dumps(one) == json.dumps(other)
+    return json.dumps(value) == json.dumps(other)

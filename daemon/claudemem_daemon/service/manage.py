@@ -17,7 +17,7 @@ from claudemem_daemon.errors import DaemonError, ServiceError
 from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.local import of_another, socket_path, state_dir
 from claudemem_daemon.service import launchd, systemd
-from claudemem_daemon.service.asking import Trouble, explained, output, run_command
+from claudemem_daemon.service.manager import Trouble, explained, output, run_command
 from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
 from claudemem_daemon.service.templates import SERVICE, SOCKET
 
@@ -114,7 +114,7 @@ def _refuse_another(plan: ServicePlan) -> None:
             raise ServiceError(refused)
 
 
-def look(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
+def find_state(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
     """The service as it is on disk and as its manager knows it; changes nothing."""
     there = tuple(path for path in plan.files if os.path.lexists(path))
     program = _program(there)
