@@ -26,7 +26,7 @@ from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.repository.resolver import Repositories
-from claudemem_daemon.service.asking import has_manager
+from claudemem_daemon.service.manager import has_manager
 
 WATCH_SECONDS = 2.0
 PROGRAMS = frozenset(

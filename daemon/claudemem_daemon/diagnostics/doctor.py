@@ -24,7 +24,7 @@ from claudemem_daemon.local import caller_environment, home_dir, private_dir, st
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
-from claudemem_daemon.service.asking import has_manager
+from claudemem_daemon.service.manager import has_manager
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.shapes import OF_SETTINGS, of_settings
 
