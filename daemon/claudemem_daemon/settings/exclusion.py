@@ -19,7 +19,8 @@ def excluding(path: str, patterns: tuple[str, ...]) -> str | None:
     one name are one name.
     """
     text = nfc(path)
-    return next((one for one in patterns if _matcher(nfc(expanded(one))).search(text)), None)
+    found = (pattern for pattern in patterns if _matcher(nfc(expanded(pattern))).search(text))
+    return next(found, None)
 
 
 def expanded(pattern: str) -> str:

@@ -25,12 +25,8 @@ class ObserverHealth:
     file: FileState
     warning: AnswerWarning | None
 
-    @property
-    def path(self) -> str:
-        return self.file.path
-
     def holds(self) -> bool:
-        return self.file.holds() or _warning(self.path) == self.warning
+        return self.file.holds() or _warning(self.file.path) == self.warning
 
 
 def observer_health(data_dir: str) -> ObserverHealth:

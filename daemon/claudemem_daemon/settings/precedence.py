@@ -201,16 +201,15 @@ class _Chosen:
 
     def override(self, question: Question) -> None:
         """What the question itself asks for."""
+        asked: dict[str, object] = {}
         if question.full:
-            self._request(LIMIT, MAX_OBSERVATIONS)
-            self._request(SESSION_COUNT, MAX_OBSERVATIONS)
+            asked |= {LIMIT: MAX_OBSERVATIONS, SESSION_COUNT: MAX_OBSERVATIONS}
         if question.limit is not None:
-            self._request(LIMIT, max(0, min(question.limit, MAX_OBSERVATIONS)))
+            asked[LIMIT] = max(0, min(question.limit, MAX_OBSERVATIONS))
         if question.scope is not None:
-            self._request(SCOPE, question.scope)
-
-    def _request(self, name: str, value: object) -> None:
-        self.values[name], self.sources[name] = value, Source("request")
+            asked[SCOPE] = question.scope
+        self.values |= asked
+        self.sources |= dict.fromkeys(asked, Source("request"))
 
     def check_room(self) -> None:
         """A context too small for words cannot say so itself. 0 is meant."""
