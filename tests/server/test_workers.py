@@ -215,3 +215,47 @@ def test_what_took_long_the_last_time_lets_others_pass() -> None:
     finally:
         gate.set()
     assert order == ["quick"] * 3 + ["slow"] * 3
+
+
+@pytest.mark.parametrize("computes", [False, True])
+def test_what_computes_gets_no_thread_for_every_question(
+    monkeypatch: pytest.MonkeyPatch, computes: bool
+) -> None:
+    """A thread that hangs makes room for another; one that computes would only share the
+    processor with it, and its memory comes on top."""
+    monkeypatch.setattr(workers_module, "_cpu_time", lambda _thread: 1e9 if computes else 0.0)
+    gate = threading.Event()
+
+    async def ask() -> None:
+        workers = Workers(slow=0.001)
+        asked = [workers.submit(lambda: gate.wait(60), place=n) for n in range(8)]
+        for _ in range(200 if computes else 10_000):
+            if len(workers._busy) == len(asked):
+                break
+            await asyncio.sleep(0.001)
+        assert len(workers._busy) == (USUAL_THREADS if computes else len(asked))
+        gate.set()
+        await asyncio.gather(*asked)
+
+    try:
+        asyncio.run(ask())
+    finally:
+        gate.set()
+
+
+def test_what_was_never_asked_waits_behind_nothing_slow_if_it_is_expected_quick() -> None:
+    gate = threading.Event()
+
+    async def ask() -> None:
+        workers = Workers(slow=3600)
+        slow = hold(workers, gate, 50, "a")
+        quick = workers.submit(lambda: "quick", like="new", expected=QUICK_SECONDS / 2)
+        assert await asyncio.wait_for(quick, 30) == "quick"
+        assert not any(one.done() for one in slow)
+        gate.set()
+        await asyncio.gather(*slow)
+
+    try:
+        asyncio.run(ask())
+    finally:
+        gate.set()
