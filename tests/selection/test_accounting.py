@@ -11,7 +11,20 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
-from tests.selection.asking import ask_why, exact, make_keys, prefix
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.selection.accounting import account
+from claudemem_daemon.selection.sources import ALL, Sources
+from tests.selection.asking import (
+    QUESTION,
+    ask_why,
+    exact,
+    located,
+    make_keys,
+    make_settings,
+    open_pool,
+    prefix,
+    resolve,
+)
 from tests.selection.test_oracle import asked, build, concepts_of, questions, stores
 from tests.support.stores import Generation
 
@@ -136,3 +149,25 @@ def test_a_store_that_is_too_big_is_not_said_to_be_empty() -> None:
         (count,) = why["counts"]
         assert sum(count["reasons"].values()) == count["rows"] == 60_000
         assert count["reasons"].get("included", 0) in (0, 5)
+
+
+class Over(Deadline):
+    """Time is over whenever that is asked between two batches, though no query is ended by it."""
+
+    @property
+    def passed(self) -> bool:
+        return True
+
+
+def test_rows_that_were_not_compared_are_said_to_be_just_that() -> None:
+    """Time is over after the first batch, before the limit is reached."""
+    with tempfile.TemporaryDirectory() as folder, open_pool() as pool:
+        rows = [{"project": "app", "title": f"row {n}"} for n in range(600)]
+        (path,) = build(folder, [("13.25.3", rows)])
+        resolved = resolve(QUESTION, make_settings(limit=1000), make_keys("app"), located(path))
+        with Sources(resolved, ALL, pool, Deadline.after(20)) as sources:
+            sources.open()
+            accounts = account(sources, Over(Deadline.after(20).at))
+    reasons = accounts.reasons[path, "app"]
+    assert set(reasons) == {"included", "not_read"}
+    assert sum(reasons.values()) == 600

@@ -203,9 +203,7 @@ def _compare(
     many rows of each (store, key) were compared."""
     compared: Counter[tuple[str, str]] = Counter()
     limit, excluded = sources.resolved.settings.limit, frozenset(sources.resolved.keys.excluded)
-    lists = [
-        (source, _candidates(source, sources.want)) for source in sources.opened if source.admitted
-    ]
+    lists = [(source, _candidates(sources, source)) for source in sources.opened if source.admitted]
 
     def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         found = sources.read(source, "observations", chosen)
@@ -242,9 +240,13 @@ _BEYOND: Final[dict[Ending, Disposition]] = {
 }
 
 
-def _candidates(source: Source, want: Want) -> Generator[Candidate, None, None]:
-    for page in source.reader.candidates("observations", want.of(source), PAGE):
-        yield from page
+def _candidates(sources: Sources, source: Source) -> Generator[Candidate, None, None]:
+    """As many as there is time for: what was counted before stays."""
+    try:
+        for page in source.reader.candidates("observations", sources.want.of(source), PAGE):
+            yield from page
+    except StoreError as error:
+        sources.stopped(source, error)
 
 
 def _group_key(source: Source, group: RowGroup) -> str:
