@@ -19,7 +19,7 @@ from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
-from claudemem_daemon.dependencies import folder_identity
+from claudemem_daemon.dependencies import each_path_once, folder_identity, is_folder, real_path
 from claudemem_daemon.settings.configuration import Configuration
 
 MODIFIED: Final = (events.FileModifiedEvent, events.DirModifiedEvent)
@@ -215,6 +215,7 @@ class _Handler(events.FileSystemEventHandler):
             self._notice(tuple(path for path in paths if path))
 
 
+@each_path_once()
 def _targets(settings_paths: tuple[str, ...]) -> _Targets:
     folders: set[Folder] = set()
     files: set[str] = set()
@@ -223,23 +224,23 @@ def _targets(settings_paths: tuple[str, ...]) -> _Targets:
         folder = os.path.dirname(path)
         # Events name what a watch was set on; so everything is said by real paths, which also
         # reaches through a link to where a dotfile manager keeps the file.
-        target = os.path.realpath(path)
-        files |= {os.path.join(os.path.realpath(folder), os.path.basename(path)), target, path}
+        target = real_path(path)
+        files |= {os.path.join(real_path(folder), os.path.basename(path)), target, path}
         for near in (folder, os.path.dirname(folder), os.path.dirname(target)):
-            real = os.path.realpath(_existing(near))
+            real = real_path(_existing(near))
             identity = folder_identity(real)
             if identity is not None:
                 folders.add((real, identity))
                 around.add(real)
         while folder != "/":
             above = os.path.dirname(folder)
-            around |= {folder, os.path.join(os.path.realpath(above), os.path.basename(folder))}
+            around |= {folder, os.path.join(real_path(above), os.path.basename(folder))}
             folder = above
     return _Targets(frozenset(folders), frozenset(files), frozenset(around))
 
 
 def _existing(path: str) -> str:
     """The folder at `path`, or the nearest above it that is there."""
-    while path != "/" and not os.path.isdir(path):
+    while path != "/" and not is_folder(path):
         path = os.path.dirname(path)
     return path
