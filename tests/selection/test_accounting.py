@@ -152,7 +152,7 @@ def test_a_store_that_is_too_big_is_not_said_to_be_empty() -> None:
 
 
 class Over(Deadline):
-    """Time is over whenever that is asked between two batches, though no query is ended by it."""
+    """Time is over whenever that is asked, though some is left."""
 
     @property
     def passed(self) -> bool:
@@ -160,7 +160,7 @@ class Over(Deadline):
 
 
 def test_rows_that_were_not_compared_are_said_to_be_just_that() -> None:
-    """Time is over after the first batch, before the limit is reached."""
+    """Time is over before the limit is reached."""
     with tempfile.TemporaryDirectory() as folder, open_pool() as pool:
         rows = [{"project": "app", "title": f"row {n}"} for n in range(600)]
         (path,) = build(folder, [("13.25.3", rows)])
