@@ -121,10 +121,11 @@ class Answers:
         """What the memo has by `key` if that holds, else what `make` gives, within the question's
         time and `most` seconds from `arrived`, on the monotonic clock. Raises as `get`."""
         slow = False
+        known: T | None = None
         try:
-            known: T | None = await self._checker.get(key)
+            known = await self._checker.get(key)
         except SlowCheckError:
-            known, slow = None, True
+            slow = True
         if known is not None:
             return known
         async with self.within(question, most, arrived) as allowed:

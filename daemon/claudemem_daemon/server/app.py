@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from starlette.applications import Starlette
@@ -28,19 +28,8 @@ INJECT: Final = "/api/context/inject"
 HOOKS: Final = "/v1/hooks/"
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
-ROUTES: Final = frozenset(
-    (
-        "/healthz",
-        INJECT,
-        "/v1/query",
-        "/v1/explain",
-        "/v1/observations",
-        "/v1/search",
-        "/v1/projects",
-        "/v1/status",
-        "/v1/reload",
-    )
-)
+V1: Final = ("query", "explain", "observations", "search", "projects", "status", "reload")
+ROUTES: Final = frozenset(("/healthz", INJECT, *(f"/v1/{name}" for name in V1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +49,15 @@ class Parts:
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Application:
     """`fast` answers the routes that are asked all day, by method and the path's beginning; what is
     not among them is for Starlette's router."""
 
     parts: Parts
+    errors: ErrorAnswers
     fast: Mapping[tuple[str, str], Handler]
     router: Starlette
-    _errors: ErrorAnswers = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._errors = ErrorAnswers(self.parts.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _Exchange(receive, send)
@@ -88,7 +74,7 @@ class Application:
                 return
             self.parts.log.failure(f"{scope['method']} {route}", error)
             if not exchange.started:
-                response = self._errors.answer(
+                response = self.errors.answer(
                     500, "internal", "this is a bug; the daemon's log has one line on it"
                 )
                 await response(scope, exchange.receive, exchange.send)
@@ -98,7 +84,7 @@ class Application:
         path: str = scope["path"]
         handler = self.fast.get((scope["method"], HOOKS if path.startswith(HOOKS) else path))
         if come_from_a_browser(scope["headers"]):
-            response = self._errors.answer(
+            response = self.errors.answer(
                 403, "forbidden", "web pages are not answered: no Origin, and Host: localhost"
             )
         elif handler is None:
@@ -109,7 +95,7 @@ class Application:
             try:
                 response = await handler(request)
             except ClaudememError as error:
-                response = await self._errors.ours(request, error)
+                response = await self.errors.ours(request, error)
         await response(scope, exchange.receive, exchange.send)
 
 

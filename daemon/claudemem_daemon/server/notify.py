@@ -27,9 +27,6 @@ class Notifier:
     def ready(self, status: str) -> None:
         self._send("READY=1", f"STATUS={status}")
 
-    def status(self, status: str) -> None:
-        self._send(f"STATUS={status}")
-
     def reloading(self) -> None:
         # The time lets systemd tell this reload's READY=1 from an earlier one's.
         usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000

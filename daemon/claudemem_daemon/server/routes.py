@@ -52,7 +52,7 @@ def make_app(parts: Parts) -> Application:
     )
     router.router.redirect_slashes = False
     fast = {("GET", INJECT): routes.inject, ("POST", HOOKS): routes.hook}
-    return Application(parts, fast, router)
+    return Application(parts, errors, fast, router)
 
 
 class Routes:

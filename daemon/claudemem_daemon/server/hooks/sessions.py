@@ -71,9 +71,6 @@ class Sessions:
     )
     """Assistant and folder of a resume that no prompt has followed yet."""
 
-    def __len__(self) -> int:
-        return len(self._told)
-
     def restore(self, known: Iterable[tuple[SessionKey, Marks]]) -> None:
         for key, marks in known:
             self._put(key, Told(marks))
