@@ -110,12 +110,14 @@ def test_the_reason_why_nothing_is_shown_is_true(
     assert f"{two}: rows with files there are left out" in text
     doctor = command(world, "doctor", "--cwd", str(one))
     assert "filter excludes" not in doctor
+    assert "types left out" not in doctor
     assert f"used by another repository too, {two}" in doctor
     # With one row of ours that the filter drops, the filter is the reason.
     world.row("shop", title="ours", type="change", files_read=[str(one / "a")])
     if types:
         assert "The filter excludes all rows" in world.context(one)
-        assert "filter excludes" in command(world, "doctor", "--cwd", str(one))
+        doctor = command(world, "doctor", "--cwd", str(one))
+        assert "types left out by CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES: 'change'" in doctor
     else:
         assert world.titles(one) == ["ours"]
 
