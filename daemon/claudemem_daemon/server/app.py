@@ -74,9 +74,7 @@ class Application:
                 return
             self.parts.log.failure(f"{scope['method']} {route}", error)
             if not exchange.started:
-                response = self.errors.answer(
-                    500, "internal", "this is a bug; the daemon's log has one line on it"
-                )
+                response = await self.errors.unexpected(Request(scope), error)
                 await response(scope, exchange.receive, exchange.send)
         metrics.answered(route, time.perf_counter() - exchange.began)
 
@@ -141,6 +139,9 @@ class ErrorAnswers:
     async def ours(self, _request: Request, error: Exception) -> Response:
         known = cast(ClaudememError, error)
         return self.answer(known.http_status, known.code, known.message)
+
+    async def unexpected(self, _request: Request, _error: Exception) -> Response:
+        return self.answer(500, "internal", "this is a bug; the daemon's log has one line on it")
 
     async def http(self, request: Request, error: Exception) -> Response:
         """What Starlette's router refuses: no such path, or not with that method."""

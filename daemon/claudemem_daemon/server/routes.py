@@ -48,7 +48,12 @@ def make_app(parts: Parts) -> Application:
     errors = ErrorAnswers(parts.metrics)
     router = Starlette(
         routes=routes.table(),
-        exception_handlers={ClaudememError: errors.ours, HTTPException: errors.http},
+        exception_handlers={
+            ClaudememError: errors.ours,
+            HTTPException: errors.http,
+            # Else Starlette answers with plain text.
+            Exception: errors.unexpected,
+        },
     )
     router.router.redirect_slashes = False
     fast = {("GET", INJECT): routes.inject, ("POST", HOOKS): routes.hook}
