@@ -31,15 +31,6 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("long")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """The whole suite goes on all processors, a part of it stays in this process."""
-    whole = config.args == config.getini("testpaths")
-    if whole and getattr(config.option, "numprocesses", 0) is None:
-        config.option.numprocesses = "logical"
-        config.option.dist = "worksteal"
-
-
 @pytest.fixture(autouse=True)
 def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the developer's own assistant, git or service manager decides a test."""
