@@ -73,6 +73,7 @@ class Application:
                 metrics.left(route)
                 return
             self.parts.log.failure(f"{scope['method']} {route}", error)
+            metrics.failed("internal")
             if not exchange.started:
                 response = await self.errors.unexpected(Request(scope), error)
                 await response(scope, exchange.receive, exchange.send)
@@ -141,7 +142,9 @@ class ErrorAnswers:
         return self.answer(known.http_status, known.code, known.message)
 
     async def unexpected(self, _request: Request, _error: Exception) -> Response:
-        return self.answer(500, "internal", "this is a bug; the daemon's log has one line on it")
+        # Counted by who logs it: a client that has left comes here too.
+        shape = error_shape("internal", "this is a bug; the daemon's log has one line on it")
+        return Response(as_json(shape), 500, None, JSON)
 
     async def http(self, request: Request, error: Exception) -> Response:
         """What Starlette's router refuses: no such path, or not with that method."""
