@@ -27,12 +27,11 @@ from claudemem_daemon.hookfiles.commands import (
     launcher,
     python_line,
 )
-from claudemem_daemon.hookfiles.comments import blanked, comments
 from claudemem_daemon.hookfiles.document import dump
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import BACKUP, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
-from claudemem_daemon.hookfiles.splice import splice
+from claudemem_daemon.hookfiles.splice import blanked, comments, splice
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command, run_to_end
 
@@ -43,6 +42,8 @@ OFF = {
 }
 """claude-mem's own context, as far off as its settings allow."""
 
+JSON_PLATFORMS = [name for name, known in sorted(PLATFORMS.items()) if known.shape != "plugin"]
+"""Those whose hooks are entries in a JSON file."""
 COMMANDS = {name: python_line(name, "/opt/bin/claudemem-daemon") for name in PLATFORMS}
 COMMAND = COMMANDS["claude-code"]
 
@@ -64,7 +65,7 @@ others = st.dictionaries(
 )
 
 
-@given(st.sampled_from(sorted(PLATFORMS)), flat, nested, others)
+@given(st.sampled_from(JSON_PLATFORMS), flat, nested, others)
 def test_merging_keeps_all_else_and_taking_out_restores_it(
     name: str, flat_hooks: dict[str, Any], nested_hooks: dict[str, Any], other: dict[str, Any]
 ) -> None:
@@ -83,7 +84,7 @@ def test_merging_keeps_all_else_and_taking_out_restores_it(
     assert {k: v for k, v in back.items() if k not in ("hooks", *platform.extra)} == other
 
 
-@pytest.mark.parametrize("name", sorted(PLATFORMS))
+@pytest.mark.parametrize("name", JSON_PLATFORMS)
 def test_the_timeout_is_a_few_seconds_in_the_platforms_own_unit(name: str) -> None:
     """Case hook-timeout-unit."""
     platform = PLATFORMS[name]
@@ -94,7 +95,7 @@ def test_the_timeout_is_a_few_seconds_in_the_platforms_own_unit(name: str) -> No
     assert text.count(f'"{platform.timeout_key}": {platform.timeout}') == len(platform.events)
 
 
-@pytest.mark.parametrize("name", sorted(PLATFORMS))
+@pytest.mark.parametrize("name", JSON_PLATFORMS)
 @pytest.mark.parametrize(
     "before",
     [
@@ -393,14 +394,15 @@ def test_a_changed_text_says_what_is_wanted(
     """Where keys come in another order it is written anew."""
     text = " " + json.dumps({"k": before}, ensure_ascii=ascii_only, **layout) + "\n"
     made = dump({"k": wanted}, text)
+    assert made is not None
     assert json.dumps(json.loads(made)) == json.dumps({"k": wanted})
-    assert splice(text, {"k": before}, "  ", ascii_only=ascii_only) == text
-    longer = splice(text, {"k": before, "new": wanted}, "  ", ascii_only=ascii_only)
+    assert splice(text, {"k": before}) == text
+    longer = splice(text, {"k": before, "new": wanted})
     assert longer is not None
-    assert splice(longer, {"k": before}, "  ", ascii_only=ascii_only) == text
+    assert splice(longer, {"k": before}) == text
 
 
-@given(st.sampled_from(sorted(PLATFORMS)), flat, nested, others, layouts)
+@given(st.sampled_from(JSON_PLATFORMS), flat, nested, others, layouts)
 def test_putting_in_and_taking_out_by_text_alone(
     name: str,
     flat_hooks: dict[str, Any],
@@ -414,12 +416,10 @@ def test_putting_in_and_taking_out_by_text_alone(
     settings = {**other, "hooks": {event: groups for event, groups in hooks.items() if groups}}
     settings |= platform.extra
     text = json.dumps(settings, **layout)
-    made = splice(
-        text, merge.merged(settings, platform, COMMANDS[platform.name], "f"), "  ", ascii_only=True
-    )
+    made = splice(text, merge.merged(settings, platform, COMMANDS[platform.name], "f"))
     assert made is not None
     assert ("\n" in made) is ("\n" in text)
-    back = splice(made, merge.without(json.loads(made), platform), "  ", ascii_only=True)
+    back = splice(made, merge.without(json.loads(made), platform))
     if settings["hooks"]:
         assert back == text
     else:
@@ -494,7 +494,8 @@ def test_what_every_release_wrote_is_ours(platform: str) -> None:
 @pytest.mark.parametrize("command", [one for one in THEIRS if isinstance(one, str)])
 def test_a_hook_of_the_users_own_stays_whatever_it_runs(home: Path, command: str) -> None:
     """As the only thing in the file, at an event of ours, before, between and after."""
-    for name, known in PLATFORMS.items():
+    for name in JSON_PLATFORMS:
+        known = PLATFORMS[name]
         mine = command.replace("claude-code", name) if name != "codex" else command
         entry = {"type": "command", known.command_key: mine}
         groups = [entry] if known.shape == "flat" else [{"matcher": "startup", "hooks": [entry]}]
@@ -775,12 +776,12 @@ def test_no_comment_is_lost_wherever_it_stands(
             remark = chance.choice([f"/* {number}, */", f"// {number} ,\n", f"\n// {number}\n"])
             text = text[:at] + remark + text[at:]
     once = merge.merged(without_comments(text), platform, COMMANDS["gemini-cli"], "f")
-    with_entries = splice(text, once, "  ", ascii_only=False, with_comments=True)
+    with_entries = splice(text, once)
     assert with_entries is not None
     assert without_comments(with_entries) == once
     assert sorted(comments(with_entries)) == sorted(comments(text))
     back = merge.without(once, platform)
-    without_entries = splice(with_entries, back, "  ", ascii_only=False, with_comments=True)
+    without_entries = splice(with_entries, back)
     assert without_entries is not None
     assert without_comments(without_entries) == back
     assert sorted(comments(without_entries)) == sorted(comments(text))

@@ -14,15 +14,12 @@ import pytest
 
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles.commands import python_line
-from claudemem_daemon.hookfiles.opencode import (
-    install_plugin,
-    plugin_command,
-    plugin_path,
-    uninstall_plugin,
-)
+from claudemem_daemon.hookfiles.files import install, installed, uninstall
+from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, run_to_end
 
+OPENCODE = PLATFORMS["opencode"]
 NODE = shutil.which("node")
 CLIENT = """
 import { createInterface } from "node:readline";
@@ -62,7 +59,7 @@ class Client:
         environ = clean_environ(world.home)
         # By a name that node takes for an ES module, as OpenCode takes any file there.
         plugin = tmp_path / "plugin.mjs"
-        plugin.write_text(Path(plugin_path(environ, None)).read_text())
+        plugin.write_text(Path(target(OPENCODE, environ, None)).read_text())
         self._process = subprocess.Popen(
             [NODE, str(client), str(plugin), str(world.root / "app")],
             stdin=subprocess.PIPE,
@@ -130,7 +127,7 @@ def test_a_command_that_fails_leaves_the_message_as_it_was(
     world: World, tmp_path: Path, command: str
 ) -> None:
     environ = clean_environ(world.home)
-    install_plugin(environ, command)
+    install("opencode", environ, command)
     client = Client(world, tmp_path)
     assert [part["text"] for part in client.parts("ses_1", "msg_1")] == ["prompt msg_1"]
     client.close()
@@ -139,25 +136,25 @@ def test_a_command_that_fails_leaves_the_message_as_it_was(
 def test_install_and_uninstall_leave_no_trace(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     line = python_line("opencode", "/it's here/claudemem-daemon")
-    assert install_plugin(environ, line).what == "written"
-    assert install_plugin(environ, line).what == "unchanged"
-    assert plugin_command(environ) == line
-    assert install_plugin(environ, line + " ").what == "written"
-    assert uninstall_plugin(environ).what == "removed"
-    assert uninstall_plugin(environ).what == "nothing"
-    assert plugin_command(environ) is None
+    assert install("opencode", environ, line).what == "written"
+    assert install("opencode", environ, line).what == "unchanged"
+    assert installed(OPENCODE, environ, None).ours == (line,)
+    assert install("opencode", environ, line + " ").what == "written"
+    assert uninstall("opencode", environ).what == "removed"
+    assert uninstall("opencode", environ).what == "nothing"
+    assert not installed(OPENCODE, environ, None).ours
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_plugin_that_somebody_changed_is_left_alone(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    path = Path(install_plugin(environ, "x").path)
+    path = Path(install("opencode", environ, "x").path)
     assert path == tmp_path / "config" / "opencode" / "plugins" / "claudemem-daemon.js"
     path.write_text(path.read_text() + "// mine\n")
     before = path.read_text()
     with pytest.raises(SettingsError, match="not as we wrote it"):
-        install_plugin(environ, "y")
-    change = uninstall_plugin(environ)
+        install("opencode", environ, "y")
+    change = uninstall("opencode", environ)
     assert (change.what, change.theirs) == ("nothing", (("plugin", str(path)),))
     assert path.read_text() == before
 
@@ -167,7 +164,7 @@ def test_the_command_line_installs_prints_and_checks_the_plugin(tmp_path: Path) 
     done = run_to_end(environ, "hooks", "install", "opencode")
     assert done.returncode == 0
     assert "entries for chat.message, session.compacted" in done.stdout
-    path = Path(plugin_path(environ, None))
+    path = Path(target(OPENCODE, environ, None))
     assert run_to_end(environ, "hooks", "print", "opencode").stdout == path.read_text()
     assert "opencode: 1 entry" in run_to_end(environ, "doctor").stdout
     assert run_to_end(environ, "hooks", "uninstall", "opencode").returncode == 0

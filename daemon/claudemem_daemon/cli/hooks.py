@@ -18,17 +18,11 @@ from claudemem_daemon.hookfiles.commands import curl_line, lasting_launcher, lau
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import Change, install, uninstall
 from claudemem_daemon.hookfiles.merge import merged
-from claudemem_daemon.hookfiles.opencode import (
-    EVENTS,
-    NAME,
-    install_plugin,
-    plugin_path,
-    plugin_text,
-    uninstall_plugin,
-)
-from claudemem_daemon.hookfiles.platforms import PLATFORMS, ignored, target
+from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, ignored, target
+from claudemem_daemon.hookfiles.plugin import plugin_text
 from claudemem_daemon.local import PLATFORMS as HOOK_PLATFORMS
 from claudemem_daemon.repository.resolver import Repositories
+from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.sources import read_values
 
 
@@ -50,116 +44,107 @@ def hooks_command() -> None:
     """Install, remove or print the hook entries of an assistant."""
 
 
+_platform = click.argument("name", type=click.Choice(HOOK_PLATFORMS), metavar="PLATFORM")
+_user = click.option("--user", is_flag=True, help="The user's file; the default.")
+_project = click.option(
+    "--project", is_flag=True, help="The checkout's own file instead of the user's."
+)
+
+
 @hooks_command.command("install")
-@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)), metavar="PLATFORM")
+@_platform
 @click.option("--curl", is_flag=True, help="An entry that needs curl alone, no Python.")
-@click.option("--user", is_flag=True, help="The user's file; the default.")
-@click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
-def install_command(platform: str, curl: bool, user: bool, project: bool) -> None:
+@_user
+@_project
+def install_command(name: str, curl: bool, user: bool, project: bool) -> None:
     """Put our entries into PLATFORM's settings. Every other hook and key stays as it is.
 
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode (a plugin). Again:
     our entries are brought up to date.
     """
-    _has_a_file(platform)
+    platform = _with_file(name)
     where = _checkout(user, project)
-    line = _line(platform, curl, lasting_launcher)
-    change = (
-        install_plugin(os.environ, line, where)
-        if platform == NAME
-        else install(platform, os.environ, line, where)
-    )
+    change = install(name, os.environ, _line(name, curl, lasting_launcher), where)
     if change.what == "unchanged":
         screen.headed("unchanged", f"{screen.home(change.path)}: our entries are there already")
     else:
-        known = PLATFORMS.get(platform)
-        events = EVENTS if known is None else known.events
         screen.headed("wrote", screen.home(change.path))
-        screen.say(f"  entries for {', '.join(events)}")
+        screen.say(f"  entries for {', '.join(platform.events)}")
         if change.backup is not None:
             screen.say(f"  as it was: {screen.home(change.backup)}", "dim", whole=True)
-        if known is not None and known.note:
-            screen.say(f"  {known.note}", "yellow")
-    _name_theirs(change)
-    _name_ignored(platform, project)
-    doubled = double_injection(os.environ, _claude_mem_settings())
-    if doubled is not None and platform in ("claude-code", "codex"):
+        if platform.note:
+            screen.say(f"  {platform.note}", "yellow")
+    _print_remarks(platform, change, project)
+    claude_mem = read_values(Configuration(os.environ).settings_paths[-1])
+    doubled = double_injection(os.environ, claude_mem)
+    if doubled is not None and name in ("claude-code", "codex"):
         screen.say(f"! {doubled}", "yellow")
 
 
 @hooks_command.command("uninstall")
-@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)), metavar="PLATFORM")
-@click.option("--user", is_flag=True, help="The user's file; the default.")
-@click.option("--project", is_flag=True, help="The checkout's own file instead of the user's.")
-def uninstall_command(platform: str, user: bool, project: bool) -> None:
+@_platform
+@_user
+@_project
+def uninstall_command(name: str, user: bool, project: bool) -> None:
     """Take our entries out of PLATFORM's settings, and nothing else.
 
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode.
     """
-    _has_a_file(platform)
-    where = _checkout(user, project)
-    change = (
-        uninstall_plugin(os.environ, where)
-        if platform == NAME
-        else uninstall(platform, os.environ, where)
-    )
+    platform = _with_file(name)
+    change = uninstall(name, os.environ, _checkout(user, project))
     path = screen.home(change.path)
     if change.what == "nothing":
         screen.headed("unchanged", f"{path}: no entry of ours there")
     else:
         screen.headed("removed", f"our entries from {path}")
-    _name_theirs(change)
-    _name_ignored(platform, project)
+    _print_remarks(platform, change, project)
 
 
 @hooks_command.command("print")
-@click.argument("platform", type=click.Choice(list(HOOK_PLATFORMS)), metavar="PLATFORM")
+@_platform
 @click.option("--curl", is_flag=True, help="The command line that needs curl alone, no Python.")
-def print_command(platform: str, curl: bool) -> None:
+def print_command(name: str, curl: bool) -> None:
     """Show what `install` writes for PLATFORM.
 
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, opencode, or raw for a program
     of your own, which has no settings file: for it, and with --curl, the command line alone is shown.
     """
-    line = _line(platform, curl, launcher)
-    if platform == NAME:
-        click.echo(f"# {path_text(plugin_path(os.environ, None))}", err=True)
-        click.echo(plugin_text(line), nl=False)
-        return
-    if curl or platform not in PLATFORMS:
+    line = _line(name, curl, launcher)
+    platform = PLATFORMS.get(name)
+    plugin = platform is not None and platform.shape == "plugin"
+    if platform is None or (curl and not plugin):
         click.echo(line)
         return
-    known = PLATFORMS[platform]
-    path = target(known, os.environ, None)
+    path = target(platform, os.environ, None)
     click.echo(f"# {path_text(path)}", err=True)
-    click.echo(json.dumps(merged({}, known, line, path), indent=2))
+    if plugin:
+        click.echo(plugin_text(line), nl=False)
+    else:
+        click.echo(json.dumps(merged({}, platform, line, path), indent=2))
 
 
-def _has_a_file(platform: str) -> None:
-    if platform not in PLATFORMS and platform != NAME:
+def _with_file(name: str) -> Platform:
+    if name not in PLATFORMS:
         raise InvalidRequest(
-            f"{platform} is for programs of your own, whose settings file we do not know: put the"
-            f" line of `claudemem-daemon hooks print {platform}` there by hand"
+            f"{name} is for programs of your own, whose settings file we do not know: put the"
+            f" line of `claudemem-daemon hooks print {name}` there by hand"
         )
+    return PLATFORMS[name]
 
 
-def _name_theirs(change: Change) -> None:
-    """Entries that ask us and that we did not write are somebody's own, and left alone."""
+def _print_remarks(platform: Platform, change: Change, project: bool) -> None:
+    """What asks us too and was written by somebody else, and a folder that was ignored."""
     for event, command in change.theirs:
         screen.say(f"! left alone, not written by us: {event}: {plain(command, 200)}", "yellow")
-
-
-def _name_ignored(platform: str, project: bool) -> None:
-    known = PLATFORMS.get(platform)
-    word = None if project or known is None else ignored(known, os.environ)
+    word = None if project else ignored(platform, os.environ)
     if word is not None:
         screen.say(f"! {plain(word, 300)}", "yellow")
 
 
-def _line(platform: str, curl: bool, program: Callable[[Mapping[str, str], str], str]) -> str:
+def _line(name: str, curl: bool, program: Callable[[Mapping[str, str], str], str]) -> str:
     if curl:
-        return curl_line(platform, os.environ)
-    return python_line(platform, program(os.environ, sys.argv[0]))
+        return curl_line(name, os.environ)
+    return python_line(name, program(os.environ, sys.argv[0]))
 
 
 def _checkout(user: bool, project: bool) -> str | None:
@@ -172,9 +157,3 @@ def _checkout(user: bool, project: bool) -> str | None:
     if top is None:
         raise NotFound(f"{path_text(here)} is in no checkout: --project writes into one")
     return top
-
-
-def _claude_mem_settings() -> Mapping[str, object] | None:
-    from claudemem_daemon.settings.configuration import Configuration
-
-    return read_values(Configuration(os.environ).settings_paths[-1])

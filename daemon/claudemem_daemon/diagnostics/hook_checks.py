@@ -13,7 +13,6 @@ from claudemem_daemon.hookfiles.codex import ASK
 from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import installed
-from claudemem_daemon.hookfiles.opencode import NAME, plugin_command
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
 from claudemem_daemon.settings.sources import read_values
 
@@ -31,11 +30,8 @@ def hook_entries(environ: Mapping[str, str], settings_path: str) -> Iterator[Fin
         if not commands:
             continue
         found = True
-        yield _entries(name, commands, len(known.events), there.untrusted)
-    plugin = plugin_command(environ)
-    if plugin is not None:
-        found = True
-        yield _entries(NAME, [plugin], 1, ())
+        expected = 1 if known.shape == "plugin" else len(known.events)
+        yield _entries(name, commands, expected, there.untrusted)
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
         yield Finding("hooks", "warning", "no assistant has our entries", fix)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from claudemem_daemon.hookfiles.commands import is_ours
 from claudemem_daemon.local import home_dir
+from claudemem_daemon.settings.sources import read_bytes
 
-MAX_BYTES: Final = 4 << 20
 ASK: Final = "start codex once and answer yes when it asks about hooks, or use /hooks there"
 
 
@@ -23,16 +22,10 @@ def codex_home(environ: Mapping[str, str]) -> str:
 
 def read_config(environ: Mapping[str, str]) -> Mapping[str, Any]:
     """config.toml; empty where it is missing, damaged or no regular file."""
-    path = os.path.join(codex_home(environ), "config.toml")
+    data = read_bytes(os.path.join(codex_home(environ), "config.toml"))
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            regular = stat.S_ISREG(os.fstat(file).st_mode)
-            data = os.read(file, MAX_BYTES) if regular else b""
-        finally:
-            os.close(file)
-        return tomllib.loads(data.decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        return tomllib.loads(data.decode("utf-8-sig")) if isinstance(data, bytes) else {}
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -18,17 +18,7 @@ from claudemem_daemon.errors import InvalidRequest
 MARK: Final = "claudemem-daemon"
 """The program's name; the end of every curl line of ours."""
 
-_PYTHON: Final = (
-    r"\[ -x (?P<word>.+) \] && (?P=word) hook (?P<platform>[a-z-]+)( 2>/dev/null)? \|\| true"
-)
-_CURL: Final = (
-    r"curl( -q)? -sf --max-time [0-9]+ --unix-socket (?P<word>.+) --data-binary @-"
-    rf" http://localhost/v1/hooks/(?P<platform>[a-z-]+) 2>/dev/null \|\| true # {MARK}"
-)
-_LINES: Final = tuple(re.compile(line, re.DOTALL) for line in (_PYTHON, _CURL))
-"""All that `hooks install` ever wrote, in this version and those before; a line that is changed
-below leaves its old form here."""
-
+_SILENCED: Final = " 2>/dev/null"
 _RUNS_US: Final = re.compile(rf"\b{MARK}['\"]* hook [a-z]|/v1/hooks/[a-z]", re.DOTALL)
 
 
@@ -112,31 +102,34 @@ def python_line(platform: str, program: str) -> str:
     """Runs the program if it is there; a machine where it was removed prints nothing, exits 0, and
     no prompt waits. Gemini CLI reads standard error when nothing is printed, so that is closed;
     Codex runs the user's own shell, and csh would take `2>` for an argument and a redirection."""
-    quoted = shlex.quote(program)
-    silenced = "" if platform == "codex" else " 2>/dev/null"
-    return f"[ -x {quoted} ] && {quoted} hook {platform}{silenced} || true"
+    return _python_line(platform, program, "" if platform == "codex" else _SILENCED)
 
 
 def curl_line(platform: str, environ: Mapping[str, str]) -> str:
     """The same with curl alone. `--max-time` is the deadline, `-f` keeps an error's text to itself,
     `-q` leaves a .curlrc alone that would print more."""
-    path = shlex.quote(local.socket_path(environ))
-    return (
-        f"curl -q -sf --max-time 2 --unix-socket {path} --data-binary @-"
-        f" http://localhost/v1/hooks/{platform} 2>/dev/null || true # {MARK}"
-    )
+    return _curl_line(platform, local.socket_path(environ))
 
 
 def is_ours(command: object, platform: str) -> bool:
     """Whether `hooks install PLATFORM` wrote exactly this, in this version or another. Whatever
     somebody wrote around it or in its manner is theirs."""
-    if not isinstance(command, str):
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError:
         return False
-    for line in _LINES:
-        found = line.fullmatch(command)
-        if found is not None:
-            return found["platform"] == platform and _is_one_path(found["word"])
-    return False
+    before_path = next((word for word in words[:-1] if word in ("-x", "--unix-socket")), None)
+    if before_path is None:
+        return False
+    path = words[words.index(before_path) + 1]
+    # A line that is changed leaves its old form here.
+    every_line = (
+        _python_line(platform, path, ""),
+        _python_line(platform, path, _SILENCED),
+        _curl_line(platform, path),
+        _curl_line(platform, path).replace("curl -q ", "curl "),
+    )
+    return os.path.isabs(path) and command in every_line
 
 
 def runs_us(command: object) -> bool:
@@ -144,10 +137,13 @@ def runs_us(command: object) -> bool:
     return isinstance(command, str) and _RUNS_US.search(command) is not None
 
 
-def _is_one_path(word: str) -> bool:
-    """An absolute path as `python_line` and `curl_line` quote it."""
-    try:
-        words = shlex.split(word)
-    except ValueError:
-        return False
-    return len(words) == 1 and os.path.isabs(words[0]) and shlex.quote(words[0]) == word
+def _python_line(platform: str, program: str, silenced: str) -> str:
+    quoted = shlex.quote(program)
+    return f"[ -x {quoted} ] && {quoted} hook {platform}{silenced} || true"
+
+
+def _curl_line(platform: str, socket: str) -> str:
+    return (
+        f"curl -q -sf --max-time 2 --unix-socket {shlex.quote(socket)} --data-binary @-"
+        f" http://localhost/v1/hooks/{platform}{_SILENCED} || true # {MARK}"
+    )

@@ -6,74 +6,64 @@ import json
 from typing import Any
 
 from claudemem_daemon.errors import SettingsError
-from claudemem_daemon.hookfiles.comments import blanked, comments
-from claudemem_daemon.hookfiles.platforms import Platform
-from claudemem_daemon.hookfiles.splice import splice
+from claudemem_daemon.hookfiles.splice import (
+    blanked,
+    comments,
+    indentation,
+    is_ascii_only,
+    splice,
+)
+
+_BOM = "\ufeff"
 
 
-def parse(known: Platform, path: str, text: str | None) -> dict[str, Any]:
+def parse(text: str | None, path: str, *, with_comments: bool) -> dict[str, Any]:
     """Raises `SettingsError` for what is no JSON object, or has a key twice in one object."""
-    text = blanked(text) if text is not None and known.comments else text
-    if text is None or not text.strip():
+    text = (text or "").removeprefix(_BOM)
+    text = blanked(text) if with_comments else text
+    if not text.strip():
         return {}
     wrong = "is no JSON object"
     try:
-        value = json.loads(
-            text.removeprefix("\ufeff"), parse_constant=_no_json, object_pairs_hook=_once
-        )
+        value = json.loads(text, parse_constant=_no_json, object_pairs_hook=_object)
         if isinstance(value, dict):
             return value
-    except _TwiceError as error:
-        wrong = f"has {str(error)[:80]!r} twice in one object, of which only one could stay"
     except json.JSONDecodeError as error:
         wrong = f"is no JSON (line {error.lineno} column {error.colno}: {error.msg})"
+    except _RepeatedKeyError as error:
+        wrong = f"has {str(error)[:80]!r} twice in one object, of which only one could stay"
     except (ValueError, RecursionError):
         wrong = "is no JSON that can be read"
     raise SettingsError(f"{path} {wrong}; mend it first, nothing was changed")
 
 
-def dumped(known: Platform, path: str, value: dict[str, Any], before: str | None) -> str:
-    """`before` with the change in it and all its comments. Raises `SettingsError` where that does
-    not go."""
-    if before is None or not comments(before):
-        return dump(value, before)
-    if not blanked(before).strip():
-        return before.rstrip() + "\n" + dump(value, None)
-    changed = splice(before, value, _unit(before) or "  ", ascii_only=False, with_comments=True)
-    if changed is None:
-        raise SettingsError(
-            f"{path} cannot be changed without loss of a comment; nothing was changed: change it by"
-            f" hand, as `claudemem-daemon hooks print {known.name}` shows it"
-        )
-    return changed
-
-
-def dump(value: dict[str, Any], before: str | None) -> str:
+def dump(value: dict[str, Any], before: str | None) -> str | None:
     """What was written before with the change in it; where that does not go, written anew with the
-    same indentation, script and last line break."""
-    if before is None or not before.strip():
-        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    mark = "\ufeff" if before.startswith("\ufeff") else ""
-    text = before.removeprefix("\ufeff")
-    lead = _unit(text)
-    ascii_only = text.isascii() and "\\u" in text
-    changed = splice(text, value, lead or "  ", ascii_only=ascii_only)
+    same indentation, script and last line break. None where a comment would be lost."""
+    text = (before or "").removeprefix(_BOM)
+    mark = _BOM if text != before and before else ""
+    if not blanked(text).strip():
+        remarks = text.rstrip() + "\n" if text.strip() else ""
+        return mark + remarks + json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    changed = splice(text, value)
+    if changed is None and comments(text):
+        return None
     if changed is None:
-        indent = (lead or 2) if "\n" in text.strip() else None
-        changed = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+        indent = (indentation(text) or 2) if "\n" in text.strip() else None
+        changed = json.dumps(value, indent=indent, ensure_ascii=is_ascii_only(text))
         changed += text[len(text.rstrip()) :]
     return mark + changed
 
 
-class _TwiceError(Exception):
+class _RepeatedKeyError(ValueError):
     pass
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for name, part in pairs:
         if name in value:
-            raise _TwiceError(name)
+            raise _RepeatedKeyError(name)
         value[name] = part
     return value
 
@@ -81,9 +71,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _no_json(name: str) -> None:
     """NaN and Infinity, which Python reads and no assistant does."""
     raise ValueError(name)
-
-
-def _unit(text: str) -> str:
-    """The indentation of the second line, which is that of one level."""
-    second = next((line for line in text.splitlines()[1:] if line.strip() not in ("", "}")), "")
-    return second[: len(second) - len(second.lstrip())]

@@ -9,6 +9,7 @@ from typing import Any
 
 from claudemem_daemon.hookfiles.codex import has_plugin
 from claudemem_daemon.local import home_dir
+from claudemem_daemon.settings.sources import read_bytes
 
 ONCE = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",
@@ -56,13 +57,11 @@ def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any] | N
 
 
 def _enabled(path: str) -> bool:
+    data = read_bytes(path)
     try:
-        with open(path, encoding="utf-8") as file:
-            plugins = json.load(file).get("enabledPlugins")
-    except (OSError, ValueError, AttributeError, RecursionError):
+        plugins = json.loads(data).get("enabledPlugins") if isinstance(data, bytes) else None
+    except (ValueError, AttributeError, RecursionError):
         return False
-    if isinstance(plugins, dict):
-        return any(str(name).startswith("claude-mem@") and bool(on) for name, on in plugins.items())
-    return isinstance(plugins, list) and any(
-        str(name).startswith("claude-mem@") for name in plugins
-    )
+    if not isinstance(plugins, dict):
+        plugins = dict.fromkeys(map(str, plugins if isinstance(plugins, list) else ()), True)
+    return any(name.startswith("claude-mem@") and bool(on) for name, on in plugins.items())

@@ -13,79 +13,88 @@ from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
 from claudemem_daemon.hookfiles.codex import untrusted
 from claudemem_daemon.hookfiles.commands import MARK, python_line
-from claudemem_daemon.hookfiles.comments import comments
 from claudemem_daemon.hookfiles.disk import check_writable, read_file, write_file
-from claudemem_daemon.hookfiles.document import dump, dumped, parse
+from claudemem_daemon.hookfiles.document import dump, parse
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, target
+from claudemem_daemon.hookfiles.plugin import command_of, is_our_plugin, plugin_text
+from claudemem_daemon.hookfiles.splice import comments
 
 BACKUP = ".before-claudemem-daemon"
+
+Others = tuple[tuple[str, str], ...]
+"""Event and command of each entry that somebody else wrote and that asks us too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What was done to `path`; `backup` is the copy of what was there before, if one was made, and
-    `theirs` are event and command of entries that somebody else wrote and that ask us too."""
+    """What was done to `path`; `backup` is the copy of what was there before, if one was made."""
 
     path: str
     what: Literal["written", "unchanged", "removed", "nothing"]
     backup: str | None = None
-    theirs: tuple[tuple[str, str], ...] = ()
+    theirs: Others = ()
 
 
 def install(
-    platform: str, environ: Mapping[str, str], command: str, project: str | None = None
+    name: str, environ: Mapping[str, str], command: str, project: str | None = None
 ) -> Change:
-    """Put our entries in. Everything else in the file stays, also its indentation, its mode and
-    that it is a symbolic link; what was there is kept once as a backup.
+    """Put our entries in, or the plugin. Everything else in the file stays, also its indentation,
+    its mode and that it is a symbolic link; what was there is copied once as a backup.
 
-    Raises `SettingsError` for a file that is no JSON object or may not be written.
+    Raises `SettingsError` for a file that is no JSON object or may not be written, and for a plugin
+    that we did not write.
     """
-    known = PLATFORMS[platform]
-    path = target(known, environ, project)
-    text = read_file(path)
-    settings = parse(known, path, text)
-    fresh = merge.merged(settings, known, command, path)
-    theirs = tuple(merge.their_commands(settings, known))
-    if fresh == settings:
+    platform = PLATFORMS[name]
+    path = target(platform, environ, project)
+    before = read_file(path)
+    fresh: str | None
+    theirs: Others = ()
+    if platform.shape == "plugin":
+        fresh, had_ours = _plugin(path, before, command), True
+    else:
+        settings = parse(before, path, with_comments=platform.comments)
+        merged = merge.merged(settings, platform, command, path)
+        fresh = before if merged == settings else _dump(platform, path, merged, before)
+        had_ours = bool(merge.our_commands(settings, platform))
+        theirs = tuple(merge.their_commands(settings, platform))
+    if fresh == before:
         return Change(path, "unchanged", theirs=theirs)
     check_writable(path)
     backup = None
-    if text is not None and not merge.our_commands(settings, known):
+    if before is not None and not had_ours:
         backup = path + BACKUP
-        write_file(backup, text, environ, like=path)
-    write_file(path, dumped(known, path, fresh, text), environ, like=path, backup=backup)
+        write_file(backup, before, environ, like=path)
+    write_file(path, fresh or "", environ, like=path, backup=backup)
     return Change(path, "written", backup, theirs)
 
 
-def uninstall(platform: str, environ: Mapping[str, str], project: str | None = None) -> Change:
+def uninstall(name: str, environ: Mapping[str, str], project: str | None = None) -> Change:
     """Take our entries out. Where nothing else changed since `install`, the file becomes byte for
     byte what it was, or goes if we had made it, and so do its folders. A link is nothing that we
-    make, nor is a file of which there is a backup.
+    make, nor is a file of which there is a backup. A plugin that somebody changed stays.
 
     Raises `SettingsError` as `install` does.
     """
-    known = PLATFORMS[platform]
-    path = target(known, environ, project)
-    text = read_file(path)
-    if text is None:
+    platform = PLATFORMS[name]
+    path = target(platform, environ, project)
+    before = read_file(path)
+    if before is None:
         return Change(path, "nothing")
-    settings = parse(known, path, text)
-    fresh = merge.without(settings, known)
-    theirs = tuple(merge.their_commands(settings, known))
-    if fresh == settings:
-        return Change(path, "nothing", theirs=theirs)
-    check_writable(path)
-    saved = read_file(path + BACKUP)
-    said = comments(text)
-    if saved is not None and said == comments(saved) and _nothing_else(path, saved, fresh, known):
-        write_file(path, saved, environ, like=path)
-    elif _was_made_by_us(path, known, fresh) and saved is None and not said:
-        try:
-            os.unlink(path)
-        except OSError:  # a mount point
-            write_file(path, dump(fresh, text), environ, like=path)
+    theirs: Others = ()
+    if platform.shape == "plugin":
+        if not is_our_plugin(before):
+            return Change(path, "nothing", theirs=(("plugin", path),))
+        fresh, made_by_us = "", True
     else:
-        write_file(path, dumped(known, path, fresh, text), environ, like=path)
+        settings = parse(before, path, with_comments=platform.comments)
+        left = merge.without(settings, platform)
+        theirs = tuple(merge.their_commands(settings, platform))
+        if left == settings:
+            return Change(path, "nothing", theirs=theirs)
+        fresh, made_by_us = _without_ours(platform, path, before, left)
+    check_writable(path)
+    if not (made_by_us and _removed(path)):
+        write_file(path, fresh, environ, like=path)
     with suppress(FileNotFoundError):
         os.unlink(path + BACKUP)
     folders.unmake(os.path.dirname(os.path.realpath(path)), environ)
@@ -94,11 +103,11 @@ def uninstall(platform: str, environ: Mapping[str, str], project: str | None = N
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """`ours`: the commands of our entries. `theirs`: as in `Change`. `untrusted`: events of ours
-    that the assistant has not been allowed to run."""
+    """`ours`: the commands of our entries. `untrusted`: events of ours that the assistant has not
+    been allowed to run."""
 
     ours: tuple[str, ...] = ()
-    theirs: tuple[tuple[str, str], ...] = ()
+    theirs: Others = ()
     untrusted: tuple[str, ...] = ()
 
 
@@ -106,7 +115,11 @@ def installed(platform: Platform, environ: Mapping[str, str], project: str | Non
     """What is in the file, for `doctor`; nothing where it cannot be read."""
     path = target(platform, environ, project)
     try:
-        settings = parse(platform, path, read_file(path))
+        text = read_file(path)
+        if platform.shape == "plugin":
+            command = command_of(text or "")
+            return Installed(() if command is None else (command,))
+        settings = parse(text, path, with_comments=platform.comments)
     except SettingsError:
         return Installed()
     return Installed(
@@ -116,16 +129,46 @@ def installed(platform: Platform, environ: Mapping[str, str], project: str | Non
     )
 
 
-def _nothing_else(path: str, saved: str, fresh: dict[str, Any], known: Platform) -> bool:
-    """Whether `fresh` is what the saved file becomes by our coming and going alone."""
-    try:
-        settings = parse(known, path, saved)
-        command = python_line(known.name, "/" + MARK)
-        return merge.without(merge.merged(settings, known, command, path), known) == fresh
-    except SettingsError:
-        return False
+def _removed(path: str) -> bool:
+    """Whether the file is gone now; a mount point cannot be removed."""
+    with suppress(OSError):
+        os.unlink(path)
+    return not os.path.lexists(path)
 
 
-def _was_made_by_us(path: str, known: Platform, fresh: dict[str, Any]) -> bool:
-    """Whether nothing is left that anybody else may have written."""
-    return fresh in ({}, dict(known.extra)) and not os.path.islink(path)
+def _plugin(path: str, before: str | None, command: str) -> str:
+    if before is not None and not is_our_plugin(before):
+        raise SettingsError(f"{path} is not as we wrote it; move it away, nothing was changed")
+    return plugin_text(command)
+
+
+def _dump(platform: Platform, path: str, value: dict[str, Any], before: str | None) -> str:
+    text = dump(value, before)
+    if text is None:
+        raise SettingsError(
+            f"{path} cannot be changed without loss of a comment; nothing was changed: change it by"
+            f" hand, as `claudemem-daemon hooks print {platform.name}` shows it"
+        )
+    return text
+
+
+def _without_ours(
+    platform: Platform, path: str, before: str, left: dict[str, Any]
+) -> tuple[str, bool]:
+    """The text of the file without our entries, and whether we made the file and nobody else wrote
+    anything into it."""
+    saved = read_file(path + BACKUP)
+    if saved is not None and comments(before) == comments(saved):
+        with suppress(SettingsError):
+            settings = parse(saved, path, with_comments=platform.comments)
+            command = python_line(platform.name, f"/{MARK}")
+            merged = merge.merged(settings, platform, command, path)
+            if merge.without(merged, platform) == left:
+                return saved, False
+    made_by_us = (
+        left in ({}, dict(platform.extra))
+        and saved is None
+        and not os.path.islink(path)
+        and not comments(before)
+    )
+    return _dump(platform, path, left, before), made_by_us

@@ -12,6 +12,8 @@ from claudemem_daemon.hookfiles.platforms import Platform
 
 _RUN = ("command", "bash", "powershell", "exec", "args")
 """What an entry may start."""
+_WRITTEN = frozenset(("command", "bash", "timeout", "timeoutSec"))
+"""Keys of an entry that this version or an older one wrote."""
 
 
 def merged(settings: dict[str, Any], platform: Platform, command: str, path: str) -> dict[str, Any]:
@@ -26,27 +28,27 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
         raise SettingsError(f"{path}: hooks is no object; mend it first, nothing was changed")
     for key, value in platform.extra.items():
         fresh.setdefault(key, value)
-    entry = {
+    wanted = {
         "type": "command",
         platform.command_key: command,
         platform.timeout_key: platform.timeout,
     }
+    present = set()
+    for event, _, entry in _our_entries(fresh, platform):
+        # Only what we wrote; a status line that somebody put beside it stays.
+        for name in _WRITTEN - wanted.keys():
+            entry.pop(name, None)
+        entry.update(wanted)
+        present.add(event)
     for event in platform.events:
-        if not isinstance(hooks.setdefault(event, []), list):
+        groups = hooks.setdefault(event, [])
+        if not isinstance(groups, list):
             raise SettingsError(
                 f"{path}: hooks.{event} is no list; mend it first, nothing was changed"
             )
-        ours = [known for at, _, known in _entries(fresh, platform)
-                if at == event and _is_ours(known, platform)]  # fmt: skip
-        for known in ours:
-            # Only what we wrote; a status line that somebody put beside it stays.
-            for name in {"command", "bash", "timeout", "timeoutSec"} - entry.keys():
-                known.pop(name, None)
-            known.update(entry)
-        if not ours:
-            hooks[event].append(
-                dict(entry) if platform.shape == "flat" else {"hooks": [dict(entry)]}
-            )
+        if event not in present:
+            entry = dict(wanted)
+            groups.append(entry if platform.shape == "flat" else {"hooks": [entry]})
     return fresh
 
 
@@ -80,7 +82,7 @@ def their_commands(settings: dict[str, Any], platform: Platform) -> list[tuple[s
     return [
         (event, command)
         for event, _, entry in _entries(settings, platform)
-        if not (event in platform.events and _is_ours(entry, platform))
+        if not _is_ours(event, entry, platform)
         for command in (entry.get("command"), entry.get("bash"))
         if isinstance(command, str) and runs_us(command)
     ]
@@ -92,7 +94,7 @@ _Entry = tuple[str, list[Any], dict[str, Any]]
 
 def _our_entries(settings: dict[str, Any], platform: Platform) -> Iterator[_Entry]:
     for event, holder, entry in _entries(settings, platform):
-        if event in platform.events and _is_ours(entry, platform):
+        if _is_ours(event, entry, platform):
             yield event, holder, entry
 
 
@@ -108,7 +110,7 @@ def _entries(settings: dict[str, Any], platform: Platform) -> Iterator[_Entry]:
                     yield str(event), holder, entry
 
 
-def _is_ours(entry: dict[str, Any], platform: Platform) -> bool:
-    """An entry that starts one thing, and that is a line of ours."""
+def _is_ours(event: str, entry: dict[str, Any], platform: Platform) -> bool:
+    """An entry at an event of ours that starts one thing, and that is a line of ours."""
     runs = [entry[name] for name in _RUN if name in entry]
-    return len(runs) == 1 and is_ours(runs[0], platform.name)
+    return event in platform.events and len(runs) == 1 and is_ours(runs[0], platform.name)

@@ -9,23 +9,25 @@ from typing import Any, Final, Literal
 
 from claudemem_daemon.local import home_dir
 
-Shape = Literal["nested", "flat"]
+Shape = Literal["nested", "flat", "plugin"]
 """nested: an event has groups, each with a list of hooks (Claude Code, Codex, Gemini CLI).
-flat: an event has a list of hooks (Cursor, Copilot CLI)."""
+flat: an event has a list of hooks (Cursor, Copilot CLI). plugin: a JavaScript file (OpenCode)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`timeout` is in the platform's own unit, about the same few seconds everywhere: our deadline
-    is 1.5 s, and the assistant's is only for a machine that stands still."""
+    """The user's `file` is in `folder` below HOME, or in the one that `folder_variable` names; a
+    checkout's is in `project_folder`, else in `folder`. `timeout` is a few seconds in the
+    platform's own unit: our deadline is 1.5 s. `extra` are keys that the file must have.
+    `comments`: the assistant takes // and /* */ in it."""
 
     name: str
     folder: str
     file: str
     events: tuple[str, ...]
     folder_variable: str = ""
+    below_variable: str = ""
     project_folder: str = ""
-    """Where a checkout has `file`, if that is not `folder`."""
     shape: Shape = "nested"
     timeout_key: str = "timeout"
     timeout: int = 5
@@ -33,7 +35,6 @@ class Platform:
     extra: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     comments: bool = False
-    """Whether the assistant takes // and /* */ in its file."""
 
 
 _CLAUDE_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "SubagentStart")
@@ -72,11 +73,21 @@ _KNOWN: Final = (
         "hooks/claudemem-daemon.json",
         ("sessionStart", "userPromptSubmitted", "subagentStart", "preCompact"),
         "COPILOT_HOME",
-        ".github",
+        project_folder=".github",
         shape="flat",
         timeout_key="timeoutSec",
         command_key="bash",
         extra={"version": 1},
+    ),
+    Platform(
+        "opencode",
+        ".config/opencode",
+        "plugins/claudemem-daemon.js",
+        ("chat.message", "session.compacted"),
+        "XDG_CONFIG_HOME",
+        below_variable="opencode",
+        project_folder=".opencode",
+        shape="plugin",
     ),
 )
 PLATFORMS: Final[Mapping[str, Platform]] = {known.name: known for known in _KNOWN}
@@ -88,13 +99,15 @@ def target(platform: Platform, environ: Mapping[str, str], project: str | None) 
     if project is not None:
         return os.path.join(project, platform.project_folder or platform.folder, platform.file)
     given = environ.get(platform.folder_variable, "")
-    folder = given if given.startswith("/") else os.path.join(home_dir(environ), platform.folder)
+    folder = os.path.join(home_dir(environ), platform.folder)
+    if given.startswith("/"):
+        folder = os.path.join(given, platform.below_variable)
     return os.path.join(folder, platform.file)
 
 
 def ignored(platform: Platform, environ: Mapping[str, str]) -> str | None:
-    """A word on a folder in the environment that is none, and so not used: the assistant would look
-    for it below the folder that it happens to run in."""
+    """What to say of a folder in the environment that is not absolute, and so not used: the
+    assistant would look for it below the folder that it happens to run in."""
     given = environ.get(platform.folder_variable, "")
     if not given or given.startswith("/"):
         return None

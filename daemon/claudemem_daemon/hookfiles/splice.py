@@ -3,240 +3,228 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claudemem_daemon.hookfiles.comments import blanked, comments, without_comma
-
-_SPACE: Final = " \t\r\n"
 _DECODER: Final = json.JSONDecoder()
+_STRING_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_NO_BREAK: Final = re.compile(r"[^\r\n]")
+_BETWEEN: Final = re.compile(r"[ \t\r\n,:]*")
+
+
+def blanked(text: str) -> str:
+    """`text` with spaces for its comments, so that every value stays where it is."""
+    return _STRING_OR_COMMENT.sub(
+        lambda found: found[0] if found[0][0] == '"' else _NO_BREAK.sub(" ", found[0]), text
+    )
+
+
+def comments(text: str) -> list[str]:
+    return [found[0] for found in _STRING_OR_COMMENT.finditer(text) if found[0][0] == "/"]
+
+
+def indentation(text: str) -> str:
+    """The indentation of the second line, which is that of one level."""
+    second = next((line for line in text.splitlines()[1:] if line.strip() not in ("", "}")), "")
+    return _leading_space(second)
+
+
+def is_ascii_only(text: str) -> bool:
+    """Whether the text has other letters as escapes."""
+    return text.isascii() and "\\u" in text
+
+
+def splice(text: str, wanted: Any) -> str | None:
+    """`text` changed so that it says `wanted`, with all its comments; None where that cannot be
+    done by small changes, as where keys change their order.
+
+    `text` is valid JSON but for comments.
+    """
+    plain = blanked(text)
+    root = _read(plain, _after_space(plain, 0))
+    lines = "\n" in text.strip()
+    editor = _Editor(
+        text,
+        unit=indentation(text) or "  ",
+        line=("\r\n" if "\r\n" in text else "\n") if lines else "",
+        space=" " if '": ' in text else "",
+    )
+    fresh = text[: root.at] + editor.changed(root, wanted) + text[root.end :]
+    try:
+        right = _same(json.loads(blanked(fresh)), wanted)
+    except ValueError:
+        right = False
+    return fresh if right and sorted(comments(fresh)) == sorted(comments(text)) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A value and where its text is; a container's parts, each with where its key starts."""
+    """A value and where its text is, from `at` to `end`; in an object, where its `key` starts. A
+    container has `parts`."""
 
-    value: Any
-    start: int
-    end: int
-    parts: tuple[_Part, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
     key: str | None
     start: int
-    node: _Node
-
-
-def splice(
-    text: str, wanted: Any, unit: str, *, ascii_only: bool, with_comments: bool = False
-) -> str | None:
-    """`text` changed so that it says `wanted`, with all its comments; None where that cannot be
-    done by small changes.
-
-    `text` is valid JSON but for comments, `unit` its indentation by one level.
-    """
-    plain = blanked(text) if with_comments else text
-    root = _read(plain, _skip(plain, 0))
-    editor = _Editor(text, plain, unit, ascii_only)
-    fresh = text[: root.start] + editor.render(root, wanted) + text[root.end :]
-    if with_comments and sorted(comments(fresh)) != sorted(comments(text)):
-        return None
-    try:
-        return (
-            fresh if _same(json.loads(blanked(fresh) if with_comments else fresh), wanted) else None
-        )
-    except ValueError:
-        return None
+    at: int
+    end: int
+    value: Any
+    parts: tuple[_Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Editor:
-    text: str
-    plain: str
-    """`text` with spaces for its comments."""
-    unit: str
-    ascii_only: bool
+    """`line` is how lines end, empty for a text that is one line. `space` is what comes after a
+    colon, or a comma, in one line."""
 
-    def render(self, node: _Node, wanted: Any) -> str:
+    text: str
+    unit: str
+    line: str
+    space: str
+
+    def changed(self, node: _Node, wanted: Any) -> str:
+        """The text of a value that becomes `wanted`."""
         if _same(node.value, wanted):
-            return self.text[node.start : node.end]
+            return self.text[node.at : node.end]
         if isinstance(wanted, dict) and isinstance(node.value, dict):
-            known = {part.key: part for part in node.parts}
-            staying = [
-                (known[key], self._member(known[key], value))
-                for key, value in wanted.items()
-                if key in known
-            ]
-            new = [
-                self._key(key, node) + self._fresh(value, self._inside(node))
-                for key, value in wanted.items()
-                if key not in known
-            ]
-            return self._joined(node, staying, new)
+            known = {part.key for part in node.parts}
+            pairs = [(part, wanted[part.key]) for part in node.parts if part.key in wanted]
+            new = [(key, value) for key, value in wanted.items() if key not in known]
+            return self._container(node, pairs, new)
         if isinstance(wanted, list) and isinstance(node.value, list):
             pairs, rest = _paired(node, wanted)
-            return self._joined(
-                node,
-                [(part, self.render(part.node, value)) for part, value in pairs],
-                [self._fresh(value, self._inside(node)) for value in rest],
-            )
-        return self._fresh(wanted, self._indent(node.start))
+            return self._container(node, pairs, [(None, value) for value in rest])
+        return self._written(None, wanted, self._indentation(node.at))
 
-    def _member(self, part: _Part, wanted: Any) -> str:
-        return self.text[part.start : part.node.start] + self.render(part.node, wanted)
-
-    def _joined(self, node: _Node, staying: list[tuple[_Part, str]], new: list[str]) -> str:
-        """The container again: the parts that stay behind what separated them, new ones at the
-        end in the same manner."""
-        opening, closing = self.text[node.start], self.text[node.end - 1]
-        inside = slice(node.start + 1, node.end - 1)
-        if self.text[inside] != self.plain[inside]:
-            return opening + self._joined_with_comments(node, staying, new) + closing
-        if not staying and not new:
-            return opening + closing
-        before, after = self._edges(node)
-        between = [
-            self.text[left.node.end : right.start]
-            for left, right in zip(node.parts, node.parts[1:], strict=False)
-        ]
-        before_of = dict(zip((part.start for part in node.parts[1:]), between, strict=True))
-        usual = between[-1] if between else "," + (before or (" " if self._spaced else ""))
-        made = opening + before
-        for number, (part, text) in enumerate(staying):
-            made += (before_of.get(part.start, usual) if number else "") + text
-        for number, text in enumerate(new, start=len(staying)):
-            made += (usual if number else "") + text
-        return made + after + closing
-
-    def _joined_with_comments(
-        self, node: _Node, staying: list[tuple[_Part, str]], new: list[str]
+    def _container(
+        self, node: _Node, pairs: list[tuple[_Node, Any]], new: list[tuple[str | None, Any]]
     ) -> str:
-        """The same, between the brackets: a comment stays behind what it stood behind, and those in
-        and around what went stand in its place, a line each."""
-        line = self._new_line(node)
-        texts = {part.start: text for part, text in staying}
-        made, comma, end = "", "", node.start + 1
-        left: list[str] = []
+        """The container with those of its parts that stay, and new ones at the end in the same
+        manner. A comment stays after what it came after; those in and around a part that goes take
+        its place, a line each."""
+        texts = {
+            part.start: self.text[part.start : part.at] + self.changed(part, value)
+            for part, value in pairs
+        }
+        before, between, after = self._spaces(node)
+        indent = before.rpartition("\n")[2] if "\n" in before else None
+        own_line = self.line + (
+            self._indentation(node.at) + self.unit if indent is None else indent
+        )
+        made, comma, end = self.text[node.at], "", node.at + 1
+        orphans: list[str] = []
         for part in node.parts:
-            gap, end = self.text[end : part.start], part.node.end
+            gap, end = self.text[end : part.start], part.end
             if part.start not in texts:
-                left += comments(gap + self.text[part.start : end])
+                orphans += comments(gap + self.text[part.start : end])
                 continue
-            made += comma + _lines(left, line, without_comma(gap)) if left or not comma else gap
-            made += texts[part.start]
-            comma, left = ",", []
-        last = self.text[end : node.end - 1]
-        cut = len(last.rstrip(_SPACE)) if comments(last) else 0
+            if orphans or (not comma and comments(gap)):
+                made += comma + _on_lines(orphans, own_line, _without_comma(gap))
+            else:
+                made += gap if comma else before
+            made, comma, orphans = made + texts[part.start], ",", []
         if new:
-            made += comma + _lines(left, line, last[:cut])
-            return made + line + ("," + line).join(new) + last[cut:]
-        return made + _lines(left, line, last)
+            tail = after[: len(after.rstrip())]
+            lead = own_line if orphans or tail else between if comma else before
+            made += comma + _on_lines(orphans, own_line, tail) + lead
+            made += ("," + between).join(self._written(*pair, indent) for pair in new)
+            return made + after[len(tail) :] + self.text[node.end - 1]
+        if comma or orphans or after.strip():
+            made += _on_lines(orphans, own_line, after)
+        return made + self.text[node.end - 1]
 
-    def _new_line(self, node: _Node) -> str:
-        """What a part of a container starts with on a line of its own."""
-        if self._line is None:
-            return " "
-        return self._line + (self._inside(node) or self._indent(node.start) + self.unit)
+    def _spaces(self, node: _Node) -> tuple[str, str, str]:
+        """White space after the opening bracket, and from a comma to the next part; all that is
+        before the closing bracket."""
+        if not node.parts:
+            inside = self.text[node.at + 1 : node.end - 1]
+            closing = self.line + self._indentation(node.at) if self.line else ""
+            opening = closing + self.unit if self.line else ""
+            return opening, opening or self.space, inside if inside.strip() else closing
+        first, last = node.parts[0], node.parts[-1]
+        before = self._white(self.text[node.at + 1 : first.start])
+        between = before or self.space
+        if first is not last:
+            between = self._white(self.text[node.parts[-2].end : last.start])
+        return before, between, self.text[last.end : node.end - 1]
 
-    def _edges(self, node: _Node) -> tuple[str, str]:
-        """White space behind the opening bracket and before the closing one."""
-        if node.parts:
-            return (
-                self.plain[node.start + 1 : node.parts[0].start],
-                self.plain[node.parts[-1].node.end : node.end - 1],
-            )
-        if self._line is None:
-            return "", ""
-        here = self._indent(node.start)
-        return self._line + here + self.unit, self._line + here
+    def _white(self, gap: str) -> str:
+        """A gap before a part without its comma and comments."""
+        if not comments(gap):
+            return gap[gap.find(",") + 1 :]
+        return self.line + _leading_space(gap.rpartition("\n")[2]) if "\n" in gap else self.space
 
-    def _inside(self, node: _Node) -> str | None:
-        """The indentation of a container's parts; None where they stand in one line."""
-        before, _ = self._edges(node)
-        return before.rpartition("\n")[2] if "\n" in before else None
-
-    def _fresh(self, value: Any, indent: str | None) -> str:
+    def _written(self, key: str | None, value: Any, indent: str | None) -> str:
         """A value that was not there before, at an indentation or all in one line."""
-        if indent is None or self._line is None:
-            marks = (", ", ": ") if self._spaced else (",", ":")
-            return json.dumps(value, ensure_ascii=self.ascii_only, separators=marks)
-        made = json.dumps(value, ensure_ascii=self.ascii_only, indent=self.unit)
-        return made.replace("\n", self._line + indent)
+        ascii_only = is_ascii_only(self.text)
+        lines = indent is not None and self.line
+        marks = ("," if lines else f",{self.space}", ": " if lines else f":{self.space}")
+        made = json.dumps(
+            value, ensure_ascii=ascii_only, indent=self.unit if lines else None, separators=marks
+        ).replace("\n", self.line + (indent or ""))
+        return made if key is None else json.dumps(key, ensure_ascii=ascii_only) + marks[1] + made
 
-    def _key(self, key: str, node: _Node) -> str:
-        colon = ": " if self._spaced or self._inside(node) is not None else ":"
-        return json.dumps(key, ensure_ascii=self.ascii_only) + colon
-
-    def _indent(self, at: int) -> str:
+    def _indentation(self, at: int) -> str:
         """The white space that the line of this place starts with."""
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
-        return line[: len(line) - len(line.lstrip(" \t"))]
-
-    @property
-    def _line(self) -> str | None:
-        """How lines end; None for a text that is one line."""
-        if "\n" not in self.text.strip():
-            return None
-        return "\r\n" if "\r\n" in self.text else "\n"
-
-    @property
-    def _spaced(self) -> bool:
-        return '": ' in self.text
+        return _leading_space(self.text[self.text.rfind("\n", 0, at) + 1 : at])
 
 
-def _lines(left: list[str], line: str, rest: str) -> str:
-    """Comments on lines of their own, and what comes behind them on the next."""
-    if not left:
+def _on_lines(orphans: list[str], line: str, rest: str) -> str:
+    """Comments on lines of their own, and what comes after them on the next."""
+    if not orphans:
         return rest
-    space = rest[: len(rest) - len(rest.lstrip(_SPACE))]
-    # Spaces behind a comment that ends with the line would be its own.
-    behind = rest.lstrip(" \t") if "\n" in space else line + rest
-    return "".join(line + comment for comment in left) + behind
+    body = rest.lstrip()
+    # Spaces after a comment that ends with the line would be its own.
+    on_next = "\n" in rest[: len(rest) - len(body)]
+    return "".join(line + comment for comment in orphans) + (
+        rest.lstrip(" \t") if on_next else line + rest
+    )
 
 
-def _paired(node: _Node, wanted: list[Any]) -> tuple[list[tuple[_Part, Any]], list[Any]]:
+def _without_comma(gap: str) -> str:
+    at = blanked(gap).find(",")
+    return gap if at < 0 else gap[:at] + gap[at + 1 :]
+
+
+def _leading_space(text: str) -> str:
+    return text[: len(text) - len(text.lstrip(" \t"))]
+
+
+def _paired(node: _Node, wanted: list[Any]) -> tuple[list[tuple[_Node, Any]], list[Any]]:
     """Which item of a list became which; items that went are passed over, new ones come last."""
-    pairs: list[tuple[_Part, Any]] = []
+    pairs: list[tuple[_Node, Any]] = []
     left = list(wanted)
     for number, part in enumerate(node.parts):
-        if not left:
-            break
-        if _same(part.node.value, left[0]) or len(node.parts) - number <= len(left):
+        if left and (_same(part.value, left[0]) or len(node.parts) - number <= len(left)):
             pairs.append((part, left.pop(0)))
     return pairs, left
 
 
-def _read(text: str, start: int) -> _Node:
-    if text[start] not in "{[":
-        value, end = _DECODER.raw_decode(text, start)
-        return _Node(value, start, end)
-    parts: list[_Part] = []
-    at = _skip(text, start + 1)
-    while text[at] not in "}]":
-        begun = at
-        key = None
-        if text[start] == "{":
-            key, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
-        node = _read(text, at)
-        parts.append(_Part(key, begun, node))
-        at = _skip(text, node.end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
+def _read(text: str, at: int, key: str | None = None, start: int | None = None) -> _Node:
+    start = at if start is None else start
+    if text[at] not in "{[":
+        value, end = _DECODER.raw_decode(text, at)
+        return _Node(key, start, at, end, value)
+    parts: list[_Node] = []
+    next_at = _after_space(text, at + 1)
+    while text[next_at] not in "}]":
+        part_start, name = next_at, None
+        if text[at] == "{":
+            name, end = _DECODER.raw_decode(text, next_at)
+            next_at = _after_space(text, end)
+        parts.append(_read(text, next_at, name, part_start))
+        next_at = _after_space(text, parts[-1].end)
     value = (
-        {str(part.key): part.node.value for part in parts}
-        if text[start] == "{"
-        else [part.node.value for part in parts]
+        {part.key: part.value for part in parts}
+        if text[at] == "{"
+        else [part.value for part in parts]
     )
-    return _Node(value, start, at + 1, tuple(parts))
+    return _Node(key, start, at, next_at + 1, value, tuple(parts))
 
 
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
-    return at
+def _after_space(text: str, at: int) -> int:
+    """The next place that is no white space, comma or colon."""
+    found = _BETWEEN.match(text, at)
+    return found.end() if found else at
 
 
 def _same(value: Any, other: Any) -> bool:
