@@ -228,6 +228,43 @@ def test_a_request_looks_at_few_paths(
         pipeline.close()
 
 
+@pytest.mark.parametrize("removed", ["before it is located", "before it is opened"])
+def test_a_store_that_is_removed_is_located_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, removed: str
+) -> None:
+    """By an answer that knew where it was, and whose other dependencies all hold."""
+    (home / "app-a").mkdir()
+    store = make_store(home / ".claude-mem" / "claude-mem.db")
+    add_observation(store, project="app-a", title="first")
+    pipeline = build_pipeline(os.environ)
+    question = Question(cwd=str(home / "app-a"))
+    reading = pipeline.pool.reading
+
+    def without_store(*rest: Any, **named: Any) -> Any:
+        Path(store).unlink(missing_ok=True)
+        return reading(*rest, **named)
+
+    try:
+        _settle(pipeline, home)
+        if removed == "before it is located":
+            Path(store).unlink()
+        else:
+            add_observation(store, project="app-a", title="second")
+            monkeypatch.setattr(pipeline.pool, "reading", without_store)
+        for _ in range(2):
+            answer = pipeline.ask(question, Deadline.after(20))
+            assert not os.path.exists(store)
+            assert (answer.selection.observations, answer.warnings) == ((), ())
+            assert pipeline.explain(question, Deadline.after(20))[1].selection.stores == ()
+        monkeypatch.undo()
+        make_store(store)
+        add_observation(store, project="app-a", title="third")
+        answer = pipeline.ask(question, Deadline.after(20))
+        assert [row.title for row in answer.selection.observations] == ["third"]
+    finally:
+        pipeline.close()
+
+
 def _settle(pipeline: Pipeline, home: Path) -> None:
     """Ask until the answer holds: files that changed a moment ago prove nothing yet."""
     question = Question(cwd=str(home / "app-a"))

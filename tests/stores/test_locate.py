@@ -21,7 +21,7 @@ from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.locate import checkout_stores, locate, quoted, store_letter
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.trust import Trust
-from tests.support.stores import make_store
+from tests.support.stores import add_observation, make_store
 
 
 class Place:
@@ -84,9 +84,12 @@ def test_no_shared_store_yet_is_no_error_but_its_appearance_is_noticed(place: Pl
 
 
 def test_a_writers_work_alone_is_no_reason_to_locate_again(place: Place) -> None:
-    make_store(place.data / "claude-mem.db")
+    shared = make_store(place.data / "claude-mem.db")
     found = place.locate()
-    assert str(place.data / "claude-mem.db") not in [one.path for one in found.dependencies]
+    add_observation(shared, project="app")
+    assert all_hold(found.dependencies)
+    os.unlink(shared)
+    assert not all_hold(found.dependencies)
 
 
 @pytest.mark.parametrize("key", ["{main}", "{tree}", "{root}/w/*", "{root}/w/trees/f?at", "*"])

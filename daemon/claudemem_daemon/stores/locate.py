@@ -109,19 +109,16 @@ class _Search:
         if seen.state is None:
             self._add_missing(path, rule, explicit=explicit, shared=shared)
             return
+        # Looked at before the permission: another file in its place has to be allowed again.
+        self.dependencies.append(file_identity(path))
         identity = (seen.state[0], seen.state[1])
         own = identity == self.users
         if identity in self._positions or (own and not shared):
             return
-        if not (trusted or own):
-            # Looked at before: another file in its place since then has to be allowed again.
-            same = file_identity(path)
-            if not self.trust.allowed(path):
-                self._positions[identity] = -1
-                self.dependencies.append(seen)
-                self._refuse(path, rule)
-                return
-            self.dependencies.append(same)
+        if not (trusted or own or self.trust.allowed(path)):
+            self._positions[identity] = -1
+            self._refuse(path, rule)
+            return
         self._positions[identity] = len(self.stores)
         self.stores.append(StoreRef(path, rule))
 
