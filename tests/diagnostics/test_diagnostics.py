@@ -15,7 +15,7 @@ from claudemem_daemon.client import Trouble, Unreachable
 from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.age import age, duration
 from claudemem_daemon.diagnostics.fixes import database_fixes, store_fixes
-from claudemem_daemon.diagnostics.hooklog import read_log
+from claudemem_daemon.diagnostics.hook_checks import read_log
 from claudemem_daemon.diagnostics.problems import find_problems
 from claudemem_daemon.stores.model import STORE_REASONS
 

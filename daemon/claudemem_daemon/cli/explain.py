@@ -19,8 +19,8 @@ from claudemem_daemon.cli.options import (
     question_options,
     setting_text,
 )
-from claudemem_daemon.diagnostics.causes import dropped
 from claudemem_daemon.diagnostics.fixes import LISTS
+from claudemem_daemon.diagnostics.lists import dropped
 from claudemem_daemon.shapes import as_json
 from claudemem_daemon.stores.locate import quoted
 

@@ -21,7 +21,7 @@ from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.causes import rows_here
 from claudemem_daemon.diagnostics.headline import Headline
-from claudemem_daemon.diagnostics.hooklog import read_log
+from claudemem_daemon.diagnostics.hook_checks import read_log
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS

@@ -9,7 +9,7 @@ from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import plain
 from claudemem_daemon.diagnostics.age import age, counted, duration
 from claudemem_daemon.diagnostics.headline import Headline
-from claudemem_daemon.diagnostics.hooklog import HookFailure
+from claudemem_daemon.diagnostics.hook_checks import HookFailure
 from claudemem_daemon.hookfiles.codex import ASK
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import stat
@@ -26,23 +25,23 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.manager import has_manager
 from claudemem_daemon.service.plan import make_plan
-from claudemem_daemon.shapes import OF_SETTINGS, of_settings
+from claudemem_daemon.shapes import OF_SETTINGS
 
 
 class _Facts:
     """What the daemon says, for it may hold more than the files have now; where none answers, the
     same worked out here."""
 
-    def __init__(self, environ: Mapping[str, str], pipeline: Pipeline, question: Question) -> None:
+    def __init__(self, environ: Mapping[str, str], pipeline: Pipeline, cwd: str) -> None:
         self.client = Client(environ)
         self.managed = has_manager(environ)
         self.pipeline = pipeline
-        self.question = question
+        self.question = Question(cwd=cwd, env=caller_environment(environ))
 
     @cached_property
     def health(self) -> Mapping[str, Any] | Unreachable:
         try:
-            shape: Mapping[str, Any] = json.loads(self.client.get("/healthz"))
+            shape: Mapping[str, Any] = self.client.get_json("/healthz")
         except Unreachable as error:
             return error
         return shape
@@ -51,33 +50,28 @@ class _Facts:
     def by_daemon(self) -> bool:
         return not isinstance(self.health, Unreachable)
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """As `config --json` has them."""
-        return of_settings(self.explanation)
-
     @cached_property
     def explanation(self) -> Mapping[str, Any]:
         """As `explain --json` has it."""
         question = self.question
-        if self.by_daemon:
-            body = {"cwd": question.cwd, "env": dict(question.env)}
-            shape: Mapping[str, Any] = self.client.post("/v1/explain", body)
-            return shape
-        return lookup.explained(self.pipeline, question, None, Deadline.after(5))
+        if not self.by_daemon:
+            return lookup.explained(self.pipeline, question, None, Deadline.after(5))
+        body = {"cwd": question.cwd, "env": dict(question.env)}
+        shape: Mapping[str, Any] = self.client.post("/v1/explain", body)
+        return shape
 
 
 def examine(
     environ: Mapping[str, str], cwd: str, pipeline: Pipeline, program: str
 ) -> tuple[Finding, ...]:
     """All checks, from the daemon outwards. Changes nothing."""
-    facts = _Facts(environ, pipeline, Question(cwd=cwd, env=caller_environment(environ)))
+    facts = _Facts(environ, pipeline, cwd)
     parts: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _folder(environ),
         lambda: _daemon(facts),
         lambda: _service(environ, program, facts),
         lambda: _memory(facts),
-        lambda: hook_entries(environ, facts.settings["settings_path"]),
+        lambda: hook_entries(environ, facts.explanation["settings_path"]),
         lambda: hook_log(environ),
     )
     checks: list[Finding] = []
@@ -85,10 +79,11 @@ def examine(
         try:
             checks += part()
         except ClaudememError as error:
-            checks.append(Finding(error.code, "error", error.message))
+            checks.append(Finding(error.code, error.message, severity="error"))
     return tuple(checks)
 
 
+SLOW_MS = 200
 _STATUS = {"ok": "ok", "note": "note", "warning": "warning", "error": "failed"}
 
 
@@ -111,88 +106,87 @@ def report(checks: tuple[Finding, ...], environ: Mapping[str, str]) -> str:
 
 def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:
     folder = state_dir(environ)
-    name = "state folder"
     if not os.path.lexists(folder):
-        yield Finding(name, "ok", f"{folder} does not exist yet; the daemon makes it")
+        yield _ok("state folder", f"{folder} does not exist yet; the daemon makes it")
     elif private_dir(folder):
-        yield Finding(name, "ok", f"{folder} is ours alone")
+        yield _ok("state folder", f"{folder} is ours alone")
     else:
         message = f"{folder} is not a folder of ours alone"
-        yield Finding(name, "error", message, f"chmod 700 {folder}")
+        yield Finding("state folder", message, f"chmod 700 {folder}", "error")
 
 
 def _daemon(facts: _Facts) -> Iterator[Finding]:
     client, health = facts.client, facts.health
     if isinstance(health, Unreachable):
-        yield Finding(
-            "daemon",
-            "error",
-            health.message,
-            of_silence(health, managed=facts.managed).next or "",
-        )
+        head = of_silence(health, managed=facts.managed)
+        yield Finding("daemon", health.message, head.next or "", "error")
         return
     restart = "claudemem-daemon stop, then start it again"
     if health["version"] != __version__:
         message = f"version {health['version']} runs, this command is {__version__}"
-        yield Finding("daemon", "warning", message, restart)
+        yield Finding("daemon", message, restart)
     else:
-        yield Finding("daemon", "ok", f"version {health['version']} answers, pid {health['pid']}")
+        yield _ok("daemon", f"version {health['version']} answers, pid {health['pid']}")
     seen = os.lstat(client.path)
     mode = stat.S_IMODE(seen.st_mode)
     if mode & 0o077 or seen.st_uid != os.getuid():
         message = f"{client.path} has mode {mode:04o} and owner {seen.st_uid}"
-        yield Finding("socket", "error", message, restart)
+        yield Finding("socket", message, restart, "error")
     else:
-        yield Finding("socket", "ok", f"{client.path}, mode {mode:04o}")
+        yield _ok("socket", f"{client.path}, mode {mode:04o}")
     began = time.perf_counter()
     client.get("/api/context/inject", {"cwd": facts.question.cwd or "/"})
     took = (time.perf_counter() - began) * 1000
-    severity: Severity = "ok" if took < 200 else "warning"
-    fix = "" if severity == "ok" else "claudemem-daemon status tells how long each store takes"
-    yield Finding("a real question", severity, f"answered over the socket in {took:.1f} ms", fix)
+    message = f"answered over the socket in {took:.1f} ms"
+    if took < SLOW_MS:
+        yield _ok("a real question", message)
+    else:
+        fix = "claudemem-daemon status tells how long each store takes"
+        yield Finding("a real question", message, fix)
 
 
 def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterator[Finding]:
-    network = names_database(facts.settings["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"] or {})
+    stores = facts.explanation["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"]
+    network = names_database(stores or {})
     plan = make_plan(environ, program, network=network)
     state = manage.find_state(plan, environ)
-    severity: Severity = "error" if state.state == "broken" else "warning"
     unmanaged = state.state in ("absent", "unknown") and not facts.managed
     if state.state == "active" or (unmanaged and facts.by_daemon):
-        severity = "ok"
-    fix = "claudemem-daemon " + ("start" if unmanaged else "service install")
-    fix = "" if severity == "ok" else fix
-    yield Finding("service", severity, state.sentence, fix)
+        yield _ok("service", state.sentence)
+    else:
+        fix = "claudemem-daemon " + ("start" if unmanaged else "service install")
+        severity: Severity = "error" if state.state == "broken" else "warning"
+        yield Finding("service", state.sentence, fix, severity)
     if network and state.state == "active" and any(map(manage.is_local_only, plan.files)):
         message = "the unit allows no network, and CLAUDE_MEM_DAEMON_STORES names a database"
-        yield Finding("service", "warning", message, "claudemem-daemon service install")
+        yield Finding("service", message, "claudemem-daemon service install")
 
 
 def _memory(facts: _Facts) -> Iterator[Finding]:
     """Settings, stores, and what keeps rows out of this folder's context, in the words of `explain`."""
-    shape, path = facts.explanation, facts.settings["settings_path"]
+    shape, path = facts.explanation, facts.explanation["settings_path"]
     found = [
-        Finding(_area(cause["code"]), "warning", cause["sentence"], cause["fix"])
-        for cause in shape["causes"]
+        Finding(_area(cause["code"]), cause["sentence"], cause["fix"]) for cause in shape["causes"]
     ]
     how = "as the daemon holds it" if facts.by_daemon else "as it is now"
-    if not os.path.lexists(path):
-        how = "no such file: defaults"
+    how = how if os.path.lexists(path) else "no such file: defaults"
     settings = [finding for finding in found if finding.code == "settings"]
-    yield from settings or [Finding("settings", "ok", f"{path}, {how}")]
+    yield from settings or [_ok("settings", f"{path}, {how}")]
     for store in shape["stores"]:
         if store["ok"]:
             schema = f", schema {store['schema_version'] or 'unknown'}"
-            known = "" if is_database(store["path"]) else schema
-            yield Finding("store", "ok", store["path"] + known)
-    for query in shape["queries"]:
-        if is_database(query["store"]) and query["plan"] == "table":
-            message = f"{query['store']}: every question reads the whole table"
-            yield Finding("store", "warning", message, CREATE_INDEX + " (as its owner)")
-            break
+            yield _ok("store", store["path"] + ("" if is_database(store["path"]) else schema))
+    tables = [query["store"] for query in shape["queries"] if query["plan"] == "table"]
+    for store in list(filter(is_database, tables))[:1]:
+        message = f"{store}: every question reads the whole table"
+        yield Finding("store", message, f"{CREATE_INDEX} (as its owner)")
     yield from (finding for finding in found if finding.code != "settings")
     if rows_shown(shape) or not found:
-        yield Finding("memory here", "ok", shape["verdict"])
+        yield _ok("memory here", shape["verdict"])
+
+
+def _ok(code: str, sentence: str) -> Finding:
+    return Finding(code, sentence, severity="ok")
 
 
 def _area(code: str) -> str:

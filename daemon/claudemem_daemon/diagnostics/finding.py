@@ -10,11 +10,10 @@ Severity = Literal["ok", "note", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """code: a word for scripts. severity: error and warning make the daemon degraded. sentence:
-    what, and which file or key. fix: what to do; a command alone, or words; empty where nothing is
-    to be done."""
+    """code: a word for scripts. sentence: what, and which file or key. fix: a command, or words;
+    empty where nothing is to be done. severity: error and warning make the daemon degraded."""
 
     code: str
-    severity: Severity
     sentence: str
     fix: str = ""
+    severity: Severity = "warning"

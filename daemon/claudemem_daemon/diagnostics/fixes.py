@@ -22,19 +22,25 @@ CONTEXT_CHARS: Final = 100_000
 def paste(shape: Mapping[str, Any], key: str, value: object) -> str:
     """How to give a setting another value, at the place that has it now."""
     source = shape["settings"].get(key, {"origin": "default", "detail": None})
-    detail = str(source["detail"] or "")
-    name = detail.partition(" in ")[0] if " in " in detail else key
-    if source["origin"] == "request":
-        given = source["value"]
-        text = ",".join(given) if isinstance(given, list | tuple) else given
-        return f"leave the option away, or give it another value than {text}"
-    if source["origin"] in ("caller", "daemon"):
+    origin, detail = source["origin"], str(source["detail"] or "")
+    name, _, file = (
+        detail.partition(" in ") if detail.startswith("CLAUDE_MEM_") else ("", "", detail)
+    )
+    if origin == "request":
+        return f"leave the option away, or give it another value than {_text(source['value'])}"
+    if origin in ("caller", "daemon"):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        name = detail if detail.startswith("CLAUDE_MEM_") else name
-        return f"export {name}={quoted(text)}"
-    of_file = source["origin"] == "settings" and detail
-    file = detail.rpartition(" in ")[2] if of_file else shape["settings_path"]
-    return f'put "{name}": {json.dumps(value, ensure_ascii=False)} into {file}'
+        return f"export {name or key}={quoted(text)}"
+    file = file if origin == "settings" and file else shape["settings_path"]
+    return _put(name or key, value, file)
+
+
+def _put(key: str, value: object, path: str) -> str:
+    return f'put "{key}": {json.dumps(value, ensure_ascii=False)} into {path}'
+
+
+def _text(value: object) -> object:
+    return ",".join(value) if isinstance(value, list | tuple) else value
 
 
 def store_fixes(path: str, *, own: bool) -> dict[str, str]:
@@ -96,13 +102,11 @@ def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = No
         return paste(shape, key, _ADVISED[code])
     if path is None:
         return f"unset {key}"
-    used = shape["settings"].get(key.replace("_DAEMON_", "_CONTEXT_")) if shape else None
-    used = shape["settings"].get(key, used) if shape else None
+    settings = shape["settings"] if shape is not None else {}
+    used = settings.get(key) or settings.get(key.replace("_DAEMON_", "_CONTEXT_"))
     if used is None or used["value"] is None:
         return f"take {key} out of {path}"
-    value = used["value"]
-    text = ",".join(value) if isinstance(value, list | tuple) else value
-    return f'put "{key}": {json.dumps(text, ensure_ascii=False)} into {path}'
+    return _put(key, _text(used["value"]), path)
 
 
 _ADVISED: Final = {"setting_small": 10_000, "mode_unavailable": "code"}
@@ -112,17 +116,15 @@ _ADVISED: Final = {"setting_small": 10_000, "mode_unavailable": "code"}
 def fate_fix(shape: Mapping[str, Any], fate: Mapping[str, Any]) -> str:
     """The setting that would bring one row into the answer; empty where none would."""
     reason = fate["disposition"]
-    if reason in ("type_filtered", "concept_filtered"):
+    if reason in ("type_filtered", "concept_filtered", "malformed_concepts"):
         kind = "types" if reason == "type_filtered" else "concepts"
-        values = [fate["type"]] if kind == "types" else list(fate["concepts"])[:1]
-        if not values or values[0] != values[0].strip() or "," in values[0]:
-            return paste(shape, LISTS[kind], "*")
-        wanted = [*shape["filters"][kind], values[0].lower()]
-        return paste(shape, LISTS[kind], ",".join(wanted))
-    if reason == "malformed_concepts":
-        return paste(shape, LISTS["concepts"], "*")
-    if reason == "over_limit":
-        return paste(shape, LIMIT, fate["rank"]) if fate.get("rank") else ""
+        values = [fate["type"]] if kind == "types" else list(fate["concepts"] or ())
+        value = values[0] if values and reason != "malformed_concepts" else ""
+        listed = value and value == value.strip() and "," not in value
+        wanted = ",".join((*shape["filters"][kind], value.lower())) if listed else "*"
+        return paste(shape, LISTS[kind], wanted)
+    if reason == "over_limit" and fate.get("rank"):
+        return paste(shape, LIMIT, fate["rank"])
     if reason == "over_size":
         return paste(shape, "CLAUDE_MEM_DAEMON_CONTEXT_CHARS", CONTEXT_CHARS)
     if reason == "store_unreadable":

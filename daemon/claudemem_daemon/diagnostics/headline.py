@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from claudemem_daemon import __version__
 from claudemem_daemon.client import Unreachable
@@ -21,50 +21,38 @@ class Headline:
 
 
 def of_answer(shape: Mapping[str, Any]) -> Headline:
-    pid = shape["process"]["pid"]
-    if shape["version"] != __version__:
-        return Headline(
-            "needs restart",
-            f"running, needs restart (daemon {shape['version']}, this command {__version__})",
-            _restart(shape),
-            1,
-        )
+    pid, version = shape["process"]["pid"], shape["version"]
+    if version != __version__:
+        sentence = f"running, needs restart (daemon {version}, this command {__version__})"
+        return Headline("needs restart", sentence, _restart(shape), 1)
     if shape["status"] == "ok":
-        return Headline("running", f"running (pid {pid}, version {shape['version']})", None, 0)
-    first = shape["problems"][0] if shape["problems"] else None
-    return Headline(
-        "degraded",
-        f"running, degraded (pid {pid}): {first['sentence'] if first else 'see below'}",
-        first["fix"] if first else None,
-        1,
-    )
+        return Headline("running", f"running (pid {pid}, version {version})", None, 0)
+    first = shape["problems"][0] if shape["problems"] else {"sentence": "see below", "fix": None}
+    sentence = f"running, degraded (pid {pid}): {first['sentence']}"
+    return Headline("degraded", sentence, first["fix"], 1)
 
 
-_SILENCE = {
-    "not running": ("not running", "claudemem-daemon {start}", 3),
-    "stale socket": ("not running (stale socket)", "claudemem-daemon {start}", 3),
-    "blocked": (
-        "cannot tell: {message}",
-        "let the sandbox reach this socket, or see whose it is",
-        1,
-    ),
+_START = "claudemem-daemon {start}"
+_SILENCE: Final[Mapping[str, tuple[str, str | None, int]]] = {
+    "not running": ("not running", _START, 3),
+    "stale socket": ("not running (stale socket)", _START, 3),
+    "blocked": ("cannot tell: {words}", "let the sandbox reach this socket, or see whose it is", 1),
     "other socket": (
-        "cannot tell: {message}",
-        "give this shell the daemon's CLAUDEMEM_DAEMON_SOCKET, or none",
-        1,
+        "cannot tell: {words}", "give this shell the daemon's CLAUDEMEM_DAEMON_SOCKET, or none", 1
     ),
-    "unsafe": ("{message}", None, 1),
-}
+    "unsafe": ("{words}", None, 1),
+    "not answering": ("{words}", "{stop}", 1),
+}  # fmt: skip
+"""Trouble -> sentence, what to do, exit code."""
 
 
 def of_silence(error: Unreachable, *, managed: bool) -> Headline:
     """`managed`: the user has a service manager."""
+    sentence, command, exit_code = _SILENCE[error.trouble]
     stop = f"kill -9 {error.pid}" if error.pid else "claudemem-daemon stop"
-    sentence, command, exit_code = _SILENCE.get(error.trouble, ("{message}", stop, 1))
-    state = error.trouble if error.trouble in _SILENCE else "not answering"
-    if command is not None:
-        command = command.format(start="service install" if managed else "start")
-    return Headline(state, sentence.format(message=error.message), command, exit_code)
+    start = "service install" if managed else "start"
+    following = None if command is None else command.format(start=start, stop=stop)
+    return Headline(error.trouble, sentence.format(words=error.message), following, exit_code)
 
 
 def _restart(shape: Mapping[str, Any]) -> str:

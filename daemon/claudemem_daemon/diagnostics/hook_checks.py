@@ -2,66 +2,74 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from claudemem_daemon.diagnostics.age import age, counted
 from claudemem_daemon.diagnostics.finding import Finding
-from claudemem_daemon.diagnostics.hooklog import read_log
 from claudemem_daemon.hookfiles.codex import ASK
 from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.hookfiles.double_injection import double_injection
-from claudemem_daemon.hookfiles.files import installed
-from claudemem_daemon.hookfiles.platforms import PLATFORMS
+from claudemem_daemon.hookfiles.files import Installed, installed
+from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform
+from claudemem_daemon.local import MAX_LOG, open_own, state_dir
 from claudemem_daemon.settings.sources import read_values
+
+
+@dataclass(frozen=True, slots=True)
+class HookFailure:
+    """One line of the log; `at` is seconds since 1970, `reason` one of `hook.REASONS`."""
+
+    at: int
+    platform: str
+    reason: str
+    detail: str
 
 
 def hook_entries(environ: Mapping[str, str], settings_path: str) -> Iterator[Finding]:
     found = False
-    for name, known in PLATFORMS.items():
-        there = installed(known, environ, None)
-        commands = there.ours
+    for name, platform in PLATFORMS.items():
+        there = installed(platform, environ, None)
         for event, command in there.theirs:
             message = f"{name}: an entry at {event} asks us too and was not written by us:"
-            fix = "keep one of the two, or context may come twice" if commands else ""
-            yield Finding("hooks", "warning", f"{message} {command[:200]}", fix)
-        found = found or bool(there.theirs)
-        if not commands:
-            continue
-        found = True
-        expected = 1 if known.shape == "plugin" else len(known.events)
-        yield _entries(name, commands, expected, there.untrusted)
+            fix = "keep one of the two, or context may come twice" if there.ours else ""
+            yield Finding("hooks", f"{message} {command[:200]}", fix)
+        found = found or bool(there.theirs or there.ours)
+        if there.ours:
+            yield _entries(platform, there)
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
-        yield Finding("hooks", "warning", "no assistant has our entries", fix)
+        yield Finding("hooks", "no assistant has our entries", fix)
     values = read_values(settings_path)
     doubled = double_injection(environ, values)
     if doubled is not None and found:
         fix = f"{'mend' if values is None else 'put these keys into'} {settings_path}"
-        yield Finding("double injection", "warning", doubled, fix)
+        yield Finding("double injection", doubled, fix)
 
 
-def _entries(
-    name: str, commands: Sequence[str], expected: int, untrusted: Sequence[str]
-) -> Finding:
+def _entries(platform: Platform, there: Installed) -> Finding:
     """Our entries of one assistant."""
-    again = f"claudemem-daemon hooks install {name}"
-    trouble = next(filter(None, map(_program_trouble, dict.fromkeys(commands))), None)
-    count = len(commands)
+    name, count = platform.name, len(there.ours)
+    expected = 1 if platform.shape == "plugin" else len(platform.events)
+    fix = f"claudemem-daemon hooks install {name}"
+    trouble = next(filter(None, map(_program_trouble, dict.fromkeys(there.ours))), None)
     if trouble is not None:
-        message = f"{name}: the program in its entries {trouble}"
-        return Finding("hooks", "error", message, again)
+        return Finding("hooks", f"{name}: the program in its entries {trouble}", fix, "error")
     if count > expected:
         message = f"{count} entries of ours for {expected} events"
         fix = "keep one an event, or context comes twice"
     elif count < expected:
-        message, fix = f"{count} of {expected} entries are there", again
-    elif untrusted:
-        message, fix = f"skips our entries for {', '.join(untrusted)} until allowed", ASK
+        message = f"{count} of {expected} entries are there"
+    elif there.untrusted:
+        message = f"skips our entries for {', '.join(there.untrusted)} until allowed"
+        fix = ASK
     else:
-        return Finding("hooks", "ok", f"{name}: {counted(count, 'entry', 'entries')}")
-    return Finding("hooks", "warning", f"{name}: {message}", fix)
+        message = counted(count, "entry", "entries")
+        return Finding("hooks", f"{name}: {message}", severity="ok")
+    return Finding("hooks", f"{name}: {message}", fix)
 
 
 def _program_trouble(command: str) -> str | None:
@@ -73,9 +81,25 @@ def _program_trouble(command: str) -> str | None:
 def hook_log(environ: Mapping[str, str]) -> Iterator[Finding]:
     recent = [failure for failure in read_log(environ) if failure.at > time.time() - 86400]
     if not recent:
-        yield Finding("hook log", "ok", "no hook failed in the last day")
+        yield Finding("hook log", "no hook failed in the last day", severity="ok")
         return
     last, hooks = recent[-1], counted(len(recent), "hook")
     newest = f"{age(last.at * 1000)}: {last.platform} {last.reason} {last.detail}"
-    message = f"{hooks} failed in the last day, the newest {newest}"
-    yield Finding("hook log", "warning", message)
+    yield Finding("hook log", f"{hooks} failed in the last day, the newest {newest}")
+
+
+def read_log(environ: Mapping[str, str], last: int = 50) -> tuple[HookFailure, ...]:
+    """The newest failures, oldest first; none where there is no log. A hook that no daemon answered
+    was answered in process, and what goes wrong with that has a line of its own."""
+    path = os.path.join(state_dir(environ), "hook.log")
+    try:
+        with open(open_own(path, os.O_RDONLY), "rb") as file:
+            data = file.read(MAX_LOG * 2)
+    except OSError:
+        return ()
+    lines = data.decode("utf-8", "replace").splitlines()[-last:]
+    return tuple(
+        HookFailure(int(parts[0]), *parts[1:])
+        for parts in (line.split("\t", 3) for line in lines)
+        if len(parts) == 4 and parts[0].isdigit() and parts[2] != "no_daemon"
+    )

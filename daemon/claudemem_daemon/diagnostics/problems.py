@@ -10,42 +10,32 @@ from typing import Any
 from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.diagnostics.fixes import setting_fix, store_fix
 
+_RESTART = (
+    "restart it: systemctl --user restart claudemem-daemon, or `claudemem-daemon stop` and start it"
+    " again"
+)
+
 
 def find_problems(status: Mapping[str, Any]) -> tuple[Finding, ...]:
     """All problems of the daemon in its status, the worst first."""
-    found = (
-        *_package(status),
-        *_settings(status),
-        *_stores(status),
-        *_process(status),
-        *_names(status),
-    )
-    order = {"error": 0, "warning": 1, "note": 2}
-    return tuple(sorted(found, key=lambda problem: order[problem.severity]))
-
-
-def _package(status: Mapping[str, Any]) -> Iterator[Finding]:
-    installed = status["installed_version"]
-    if not installed:
-        sentence = "the package's files are gone under the running daemon"
-        yield Finding("package_gone", "warning", sentence, "install it again, then restart it")
-    elif installed != status["version"]:
-        sentence = f"version {status['version']} is running, {installed} is installed"
-        yield Finding("needs_restart", "warning", sentence, _RESTART)
+    found = (*_process(status), *_settings(status), *_stores(status), *_names(status))
+    order = ("error", "warning", "note")
+    return tuple(sorted(found, key=lambda problem: order.index(problem.severity)))
 
 
 def _settings(status: Mapping[str, Any]) -> Iterator[Finding]:
-    rejected = status["configuration"].get("rejected")
+    configuration = status["configuration"]
+    rejected = configuration.get("rejected")
     if rejected:
-        about = {
-            "code": "settings_rejected",
-            "path": str(status["configuration"].get("path") or ""),
-            "message": str(rejected["reason"]),
-        }
-        yield Finding("settings_rejected", "warning", about["message"], setting_fix(about))
-    for warning in status["configuration"].get("warnings", ()):
+        path, message = str(configuration.get("path") or ""), str(rejected["reason"])
+        yield _of_warning({"code": "settings_rejected", "path": path, "message": message})
+    for warning in configuration.get("warnings", ()):
         if warning["code"] not in ("settings_rejected", "store_untrusted"):
-            yield Finding(warning["code"], "warning", warning["message"], setting_fix(warning))
+            yield _of_warning(warning)
+
+
+def _of_warning(warning: Mapping[str, str]) -> Finding:
+    return Finding(warning["code"], warning["message"], setting_fix(warning))
 
 
 def _stores(status: Mapping[str, Any]) -> Iterator[Finding]:
@@ -54,29 +44,28 @@ def _stores(status: Mapping[str, Any]) -> Iterator[Finding]:
             path = str(store.get("path", ""))
             own = os.path.dirname(path) == status["configuration"].get("data_dir")
             fix = store_fix(path, store["reason"], own=own)
-            yield Finding(f"store_{store['reason']}", "warning", str(store["error"]), fix)
+            yield Finding(f"store_{store['reason']}", str(store["error"]), fix)
 
 
 def _process(status: Mapping[str, Any]) -> Iterator[Finding]:
-    problem, mode = status["watcher"].get("problem"), status["socket"]["mode"]
+    version, installed = status["version"], status["installed_version"]
+    mode, watcher = status["socket"]["mode"], status["watcher"].get("problem")
     stuck = status["requests"]["stuck_workers"]
-    if problem:
-        yield Finding(
-            "watcher",
-            "note",
-            f"{problem}: settings.json is read with every request instead",
-            "nothing is lost; raising fs.inotify.max_user_watches brings watches back",
-        )
+    if not installed:
+        sentence = "the package's files are gone under the running daemon"
+        yield Finding("package_gone", sentence, "install it again, then restart it")
+    elif installed != version:
+        sentence = f"version {version} is running, {installed} is installed"
+        yield Finding("needs_restart", sentence, _RESTART)
     if mode is not None and mode & 0o077:
-        sentence = f"the socket has mode {mode:04o}"
-        yield Finding("socket_mode", "error", sentence, _RESTART)
+        yield Finding("socket_mode", f"the socket has mode {mode:04o}", _RESTART, "error")
     if stuck:
-        yield Finding(
-            "stuck",
-            "warning",
-            f"{stuck} questions wait for a file system that does not answer",
-            "see which of the stores above is on a network share",
-        )
+        sentence = f"{stuck} questions wait for a file system that does not answer"
+        yield Finding("stuck", sentence, "see which of the stores above is on a network share")
+    if watcher:
+        sentence = f"{watcher}: settings.json is read with every request instead"
+        fix = "nothing is lost; raising fs.inotify.max_user_watches brings watches back"
+        yield Finding("watcher", sentence, fix, "note")
 
 
 def _names(status: Mapping[str, Any]) -> Iterator[Finding]:
@@ -85,16 +74,9 @@ def _names(status: Mapping[str, Any]) -> Iterator[Finding]:
     )
     for name, count in sorted(names.items()):
         if count > 1:
-            yield Finding(
-                "ambiguous_key",
-                "note",
+            sentence = (
                 f"key {name!r} is used by {count} repositories seen here; their rows are told apart"
-                " by the paths in them",
-                "give each its own store by CLAUDE_MEM_DAEMON_STORES to be sure",
+                " by the paths in them"
             )
-
-
-_RESTART = (
-    "restart it: systemctl --user restart claudemem-daemon, or `claudemem-daemon stop` and start it"
-    " again"
-)
+            fix = "give each its own store by CLAUDE_MEM_DAEMON_STORES to be sure"
+            yield Finding("ambiguous_key", sentence, fix, "note")

@@ -16,23 +16,20 @@ from claudemem_daemon.diagnostics.causes import (
 
 
 def verdict(shape: Mapping[str, Any]) -> str:
-    """The one sentence that says whether rows are missing here and what keeps them out."""
     name = shape["repository"]["name"] or "this folder"
     causes = find_causes(shape)
     total, shown, ended = rows_here(shape), rows_shown(shape), reasons(shape)
     if not shown and causes:
         return causes[0].sentence
+    if not total and not shape["stores"] and not shape["others"]:
+        return f"no memory yet: no store in {shape['settings'][DATA_DIR]['value']}; {_FIRST}"
     if not total:
         others = sum(shape["others"].values())
-        if others:
-            rest = f"the stores have {counted(others, 'row')} of other projects (claudemem-daemon projects)"
-            return f"no memory yet: no row of {name} in the stores that were read; {rest}"
-        if not shape["stores"]:
-            return f"no memory yet: no store in {shape['settings'][DATA_DIR]['value']}; {_FIRST}"
-        return f"no memory yet: no row of {name} in the stores that were read"
-    parts = [
-        f"{ended[reason]:,} {words}" for reason, (words, _) in ENDS.items() if ended.get(reason)
-    ]
+        rest = f"; the stores have {counted(others, 'row')} of other projects (claudemem-daemon projects)"
+        return (
+            f"no memory yet: no row of {name} in the stores that were read{rest if others else ''}"
+        )
+    parts = [f"{ended[reason]:,} {words}" for reason, (words, _) in ENDS.items() if ended[reason]]
     rest = f"; {', '.join(parts)}" if parts else ""
     return f"{shown:,} of {counted(total, 'row')} of {name} {'is' if shown == 1 else 'are'} shown{rest}"
 
