@@ -19,6 +19,8 @@ from typing import Final
 from tests.benchmarks.client import HEALTHZ, Client
 
 _PATIENCE: Final = 30.0
+_GIVING_BACK: Final = 2.0
+"""Seconds; the daemon gives memory back one second after the last question."""
 
 
 def command() -> str:
@@ -123,6 +125,24 @@ class Daemon:
             voluntary += status["voluntary_ctxt_switches"]
             involuntary += status["nonvoluntary_ctxt_switches"]
         return Ticks(int(fields[11]) + int(fields[12]), voluntary, involuntary)
+
+    def rest(self) -> None:
+        """What five minutes in which nobody asks do: no store is open any more, and two seconds
+        later memory was given back."""
+        end = time.monotonic() + _PATIENCE
+        while self._has_a_store_open():
+            if time.monotonic() > end:
+                raise RuntimeError(f"a store is still open after {_PATIENCE} s")
+            time.sleep(0.05)
+        time.sleep(_GIVING_BACK)
+
+    def _has_a_store_open(self) -> bool:
+        folder = f"/proc/{self.pid}/fd"
+        for number in os.listdir(folder) if os.path.isdir(folder) else ():
+            with contextlib.suppress(FileNotFoundError):
+                if ".db" in os.readlink(os.path.join(folder, number)):
+                    return True
+        return False
 
     def healthy(self) -> bool:
         return self.client.ask(HEALTHZ).status == 200

@@ -122,14 +122,14 @@ def _answers(
     ours = median(taken["ours"])
     yield Figure(
         "team database", "warm", rows, ours, p99=p99(taken["ours"]), floor=floor,
-        floor_name="/healthz and two round trips", goal="at most the floor", met=ours <= floor,
+        floor_name="/healthz and two round trips", times=1,
     )  # fmt: skip
     taken = interleave({"ours": after_write, "hand": by_hand, "trip": round_trip}, effort.writes)
     floor, ours = median(taken["hand"]), median(taken["ours"])
     most = 3 * floor + median(taken["trip"])
     yield Figure(
         "team database", "after a write", rows, ours, p99=p99(taken["ours"]), floor=floor,
-        floor_name="the best plan by hand", goal="3 x and one round trip", met=ours <= most,
+        floor_name="the best plan by hand", rule=("3 x and one round trip", ours <= most),
     )  # fmt: skip
 
 

@@ -52,10 +52,9 @@ PLANS: Final[Mapping[str, str]] = {
     " ORDER BY o.created_at_epoch DESC LIMIT :limit",
 }
 
-_WIDE: Final = (
-    "SELECT id, project, type, title, subtitle, created_at, created_at_epoch, discovery_tokens"
-    " FROM observations WHERE id IN (SELECT value FROM json_each(?))"
-    " ORDER BY created_at_epoch DESC"
+NARROW: Final = "id, project, type, title, subtitle, created_at, created_at_epoch, discovery_tokens"
+_CHOSEN: Final = (
+    "FROM observations WHERE id IN (SELECT value FROM json_each(?)) ORDER BY created_at_epoch DESC"
 )
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -71,7 +70,8 @@ class Keys:
 class BareSqlite:
     """One connection that stays open on the same file, and the rows of one question by hand.
 
-    Statements are cached by apsw, rows chosen by id and read once, without the narratives.
+    Statements are cached by apsw, rows chosen by id and read once: without the narratives, or
+    whole with `columns="*"`.
     """
 
     def __init__(self, path: str) -> None:
@@ -89,18 +89,20 @@ class BareSqlite:
         found = self._db.execute(PLANS[plan], _parameters(keys, limit, concepts))
         return [row[0] for row in found]
 
-    def rows(self, plan: str, keys: Keys, *, limit: int = 50) -> list[tuple[Any, ...]]:
+    def rows(
+        self, plan: str, keys: Keys, *, limit: int = 50, columns: str = NARROW
+    ) -> list[tuple[Any, ...]]:
         """The answer: chosen and read in one read transaction, closed again."""
         self._db.execute("BEGIN")
         try:
             chosen = self.ids(plan, keys, limit=limit)
-            return list(self._db.execute(_WIDE, (json.dumps(chosen),)))
+            return list(self._db.execute(f"SELECT {columns} {_CHOSEN}", (json.dumps(chosen),)))
         finally:
             self._db.execute("COMMIT")
 
-    def seconds(self, plan: str, keys: Keys, *, limit: int = 50) -> float:
+    def seconds(self, plan: str, keys: Keys, *, limit: int = 50, columns: str = NARROW) -> float:
         began = time.perf_counter()
-        self.rows(plan, keys, limit=limit)
+        self.rows(plan, keys, limit=limit, columns=columns)
         return time.perf_counter() - began
 
     def best_plan(self, keys: Keys, *, limit: int = 50) -> str:

@@ -16,7 +16,8 @@ Turn: TypeAlias = Callable[[], float]
 class Figure:
     """One line of the table. Times in milliseconds unless `unit` says otherwise.
 
-    rows: size of the store, None where it does not matter. met: None where there is no goal.
+    rows: size of the store, None where it does not matter. The goal is `times` the floor or
+    `at_most`, whichever is more; or `rule`, a goal in words and whether it was met.
     """
 
     section: str
@@ -27,13 +28,29 @@ class Figure:
     p99: float | None = None
     floor: float | None = None
     floor_name: str = ""
-    goal: str = ""
-    met: bool | None = None
+    times: float | None = None
+    at_most: float | None = None
+    rule: tuple[str, bool] | None = None
     note: str = ""
 
     @property
     def ratio(self) -> float | None:
         return self.ours / self.floor if self.floor else None
+
+    @property
+    def goal(self) -> str:
+        if self.rule is not None:
+            return self.rule[0]
+        most = [] if self.at_most is None else [f"{self.at_most:g} {self.unit}"]
+        return " or ".join(most if self.times is None else [*most, f"{self.times:g} x"])
+
+    @property
+    def met(self) -> bool | None:
+        if self.rule is not None:
+            return self.rule[1]
+        if not self.goal:
+            return None
+        return self.ours <= max(self.at_most or 0, (self.times or 0) * (self.floor or 0))
 
 
 @dataclass(slots=True)
@@ -46,6 +63,8 @@ class Effort:
     processes: int = 40
     starts: int = 5
     load: int = 4000
+    rests: int = 7
+    quiet_cases: int = 4
     requests: int = 10_000
     idle_seconds: float = 60.0
     worst_rows: int = field(default=60)
@@ -54,7 +73,8 @@ class Effort:
     def quick(cls) -> Effort:
         return cls(
             turns=20, writes=4, slow=1, processes=3, starts=1, load=200, requests=300,
-            idle_seconds=1.0, worst_rows=8,
+            idle_seconds=1.0, worst_rows=8, rests=1,
+            quiet_cases=2,
         )  # fmt: skip
 
 

@@ -10,14 +10,14 @@ from tests.benchmarks.answers import after_write, clients, same_rows, warm
 from tests.benchmarks.daemon import Daemon
 from tests.benchmarks.database import database
 from tests.benchmarks.measure import Effort, Figure
-from tests.benchmarks.processes import hooks, idle, memory, starts
+from tests.benchmarks.processes import hooks, idle, memory, quiet, starts
 from tests.benchmarks.site import BY_SIZE, Site, prepare_ground
 from tests.benchmarks.store import GROVES, grove
 from tests.benchmarks.worst import endless, heavy
 
 SECTIONS = (
-    "first ever", "start", "warm", "after a write", "hooks", "clients", "worst cases", "memory",
-    "idle", "team database",
+    "first ever", "after quiet", "start", "warm", "after a write", "hooks", "clients",
+    "worst cases", "memory", "idle", "team database",
 )  # fmt: skip
 
 
@@ -65,6 +65,8 @@ def _parts(
             yield "warm", warm(site, daemon, effort)
         if wanted("after a write"):
             yield "after a write", after_write(site, daemon, effort)
+        if wanted("after quiet") and sys.platform == "linux":
+            yield "after quiet", quiet(site, daemon, effort)
         if wanted("hooks"):
             yield "hooks", hooks(site, daemon, effort)
         if wanted("clients"):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.benchmarks.client import HEALTHZ, Reply, inject, post
 from tests.benchmarks.daemon import Daemon
-from tests.benchmarks.floors import BareSqlite, Keys
-from tests.benchmarks.measure import Effort, Figure, Turn, interleave, median, p99
+from tests.benchmarks.floors import NARROW, BareSqlite, Keys
+from tests.benchmarks.measure import Effort, Figure, interleave, median, p99
 from tests.benchmarks.site import FIFTY, WIDE, Site
 from tests.benchmarks.store import HUGE, MIDDLING, RARE
 
@@ -20,70 +21,71 @@ WRONG: Final = "answers without the newest row: "
 _INSIDE: Final = "inside the deadline, 1,500 ms"
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A question after a write into `written`; its floor reads the same rows from `stores` by hand,
+    `limit` at most, whole where `whole`. times: the goal, beside the deadline."""
+
+    what: str
+    project: str
+    query: Mapping[str, str]
+    rounds: int
+    stores: Sequence[BareSqlite]
+    written: str
+    limit: int = 50
+    whole: bool = False
+    times: float | None = None
+
+
 def heavy(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
     """Many concepts, many rows, many stores, wide rows: each after a write."""
     concepts = ",".join(["how-it-works", *(f"concept-{n:02d}" for n in range(39))])
-    asked: tuple[tuple[str, str, dict[str, str], str, int], ...] = (
-        ("huge, 40 concepts", HUGE, {"concepts": concepts}, site.store, effort.slow * 3),
-        ("huge, limit 5,000", HUGE, {"limit": "5000"}, site.store, effort.slow),
-        ("middling, full=true", MIDDLING, {"full": "true"}, site.store, effort.slow),
-        ("50 stores", FIFTY, {}, site.ground.fifty[7], effort.slow * 3),
-        ("narratives of 1 MB", WIDE, {}, site.ground.wide, effort.slow * 3),
-        ("narratives of 1 MB, full=true", WIDE, {"full": "true"}, site.ground.wide, effort.slow),
-    )
+    full, slow, ground = {"full": "true"}, effort.slow, site.ground
     with ExitStack() as stack:
-        open_stores = [stack.enter_context(BareSqlite(path)) for path in site.ground.fifty]
-        for what, project, query, store, rounds in asked:
-            request = inject(site.cwd(project), **query)
-
-            wrong: list[str] = []
-
-            def ours(
-                project: str = project,
-                store: str = store,
-                request: bytes = request,
-                wrong: list[str] = wrong,
-            ) -> float:
-                title = site.write(project, store)
-                reply = daemon.client.ask(request)
-                if reply.status != 200 or title not in reply.text:
-                    wrong.append(f"{reply.status} {reply.text[:120]!r}")
-                return reply.seconds
-
-            turns: dict[str, Turn] = {"ours": ours}
-            floor_name = ""
-            if project == HUGE:
-                limit = int(query.get("limit", "50"))
-                plan = site.bare.best_plan(Keys(HUGE), limit=limit)
-                floor_name = f"SQLite, {plan}"
-                turns["floor"] = _by_hand(site, plan, limit)
-            elif project == FIFTY:
-                floor_name = "SQLite, 50 connections in turn"
-                turns["floor"] = _fifty(site, open_stores)
-            taken = interleave(turns, rounds)
-            value = median(taken["ours"])
-            yield Figure(
-                "worst cases", what, site.rows, value, p99=p99(taken["ours"]),
-                floor=median(taken["floor"]) if floor_name else None, floor_name=floor_name,
-                goal=_INSIDE, met=not wrong and max(taken["ours"]) <= DEADLINE_MS,
-                note=f"{WRONG}{len(wrong)} of {rounds + 1}, {wrong[0]}" if wrong else "",
-            )  # fmt: skip
+        fifty = [stack.enter_context(BareSqlite(path)) for path in ground.fifty]
+        wide, own = [stack.enter_context(BareSqlite(ground.wide))], [site.bare]
+        for case in (
+            _Case("huge, 40 concepts", HUGE, {"concepts": concepts}, slow * 3, own, site.store),
+            _Case("huge, limit 5,000", HUGE, {"limit": "5000"}, slow, own, site.store, 5000,
+                  whole=True, times=3),
+            _Case("middling, full=true", MIDDLING, full, slow, own, site.store, -1, whole=True),
+            _Case("50 stores", FIFTY, {}, slow * 3, fifty, ground.fifty[7]),
+            _Case("narratives of 1 MB", WIDE, {}, slow * 3, wide, ground.wide, whole=True, times=3),
+            _Case("narratives of 1 MB, full=true", WIDE, full, slow, wide, ground.wide, -1,
+                  whole=True),
+        ):  # fmt: skip
+            yield _figure(case, site, daemon)
 
 
-def _by_hand(site: Site, plan: str, limit: int) -> Turn:
-    def turn() -> float:
-        site.write(HUGE)
-        return site.bare.seconds(plan, Keys(HUGE), limit=limit)
+def _figure(case: _Case, site: Site, daemon: Daemon) -> Figure:
+    request = inject(site.cwd(case.project), **case.query)
+    keys, columns = Keys(case.project), "*" if case.whole else NARROW
+    plan = case.stores[0].best_plan(keys, limit=case.limit)
+    wrong: list[str] = []
 
-    return turn
+    def ours() -> float:
+        title = site.write(case.project, case.written)
+        reply = daemon.client.ask(request)
+        if reply.status != 200 or title not in reply.text:
+            wrong.append(f"{reply.status} {reply.text[:120]!r}")
+        return reply.seconds
 
+    def floor() -> float:
+        site.write(case.project, case.written)
+        return sum(
+            store.seconds(plan, keys, limit=case.limit, columns=columns) for store in case.stores
+        )
 
-def _fifty(site: Site, open_stores: Sequence[BareSqlite]) -> Turn:
-    def turn() -> float:
-        site.write(FIFTY, site.ground.fifty[7])
-        return sum(connection.seconds("project index", Keys(FIFTY)) for connection in open_stores)
-
-    return turn
+    taken = interleave({"ours": ours, "floor": floor}, case.rounds)
+    inside = not wrong and max(taken["ours"]) <= DEADLINE_MS
+    many = f", {len(case.stores)} in turn" if len(case.stores) > 1 else ""
+    return Figure(
+        "worst cases", case.what, site.rows, median(taken["ours"]), p99=p99(taken["ours"]),
+        floor=median(taken["floor"]),
+        floor_name=f"SQLite, {plan}{', rows read whole' if case.whole else ''}{many}",
+        times=case.times, rule=None if case.times and inside else (_INSIDE, inside),
+        note=f"{WRONG}{len(wrong)} of {case.rounds + 1}, {wrong[0]}" if wrong else "",
+    )  # fmt: skip
 
 
 def endless(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
@@ -94,8 +96,8 @@ def endless(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
     answers = [reply.json() for reply in replies]
     yield Figure(
         "worst cases", "huge, a concept that matches nothing", site.rows,
-        median([reply.seconds * 1000 for reply in replies]), p99=slowest, goal=_INSIDE,
-        met=slowest <= DEADLINE_MS and all(not answer["observations"] for answer in answers),
+        median([reply.seconds * 1000 for reply in replies]), p99=slowest,
+        rule=(_INSIDE, slowest <= DEADLINE_MS and not any(a["observations"] for a in answers)),
         note=_said(answers[0]),
     )  # fmt: skip
 
@@ -117,9 +119,9 @@ def endless(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
 
     reply = daemon.client.ask(inject(site.cwd(HUGE), full="true"))
     yield Figure(
-        "worst cases", "huge, full=true", site.rows, reply.seconds * 1000, goal=_INSIDE,
-        met=reply.status == 200 and len(reply.body) > 1000
-        and reply.seconds * 1000 <= DEADLINE_MS,
+        "worst cases", "huge, full=true", site.rows, reply.seconds * 1000,
+        rule=(_INSIDE, reply.status == 200 and len(reply.body) > 1000
+              and reply.seconds * 1000 <= DEADLINE_MS),
         note=f"{len(reply.body) / 1e6:.1f} MB of text",
     )  # fmt: skip
     after = daemon.client.ask(inject(site.cwd(RARE)))
