@@ -1,4 +1,4 @@
-"""Warm answers, answers after a write, and many clients at once."""
+"""Warm answers, and answers after a write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from tests.benchmarks.daemon import Daemon
 from tests.benchmarks.floors import BareSocket
 from tests.benchmarks.measure import Effort, Figure, Turn, interleave, median, p99
 from tests.benchmarks.site import BY_SIZE, Site, keys_of, stdin_of
-from tests.benchmarks.store import DORMANT, GROVES, HUGE, IMPORTED, MIDDLING, RARE, grove
+from tests.benchmarks.store import (
+    DORMANT,
+    GROVES,
+    HUGE,
+    IMPORTED,
+    grove,
+    worktrees_of,
+)
+from tests.benchmarks.writes import Case, after_write
 
 _HEALTHZ_NAME: Final = "/healthz"
 _MANY_MS: Final = {grove(100): 4.0, grove(1000): 8.0}
@@ -106,73 +114,19 @@ def _hook_call(site: Site, event: str, session: str) -> bytes:
     return post("/v1/hooks/claude-code", stdin_of(event, site.cwd(HUGE), session))
 
 
-def after_write(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
-    """Another process adds one row before each question, and the plan by hand meets the same
-    emptied page cache. The row is the project's own and must be in the answer; for projects at
-    rest it is another project's and must not be."""
+def after_writes(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
+    """The row written is the project's own and must be in the answer; for projects at rest it is
+    another project's and must not be."""
     for project in (*BY_SIZE, *(grove(n) for n in GROVES)):
-        keys = keys_of(project)
-        written = HUGE if project in (DORMANT, IMPORTED) else project
-        site.write(written)
-        plan = site.bare.best_plan(keys)
-        taken = interleave(
-            {
-                "ours": written_turn(site, daemon, project, written),
-                "floor": _by_hand(site, plan, project, written),
-            },
-            effort.writes,
-        )
-        best, value = median(taken["floor"]), median(taken["ours"])
+        case = Case(project, written=HUGE if project in (DORMANT, IMPORTED) else project)
+        taken = after_write(site, daemon, case, effort.writes)
+        if taken.wrong:
+            raise AssertionError(f"{project}: {taken.wrong[0]}")
         yield Figure(
-            "after a write", named(project), site.rows, value, p99=p99(taken["ours"]), floor=best,
-            floor_name=f"SQLite, {plan}", times=2, at_most=_MANY_MS.get(project, 2.0),
-            note="" if written == project else "the row is another project's",
-        )  # fmt: skip
-
-
-def written_turn(site: Site, daemon: Daemon, project: str, written: str) -> Turn:
-    """A row of the project `written`, then the question; the row is in the answer if and only if
-    it is the project's own."""
-    request = inject(site.cwd(project))
-
-    def turn() -> float:
-        title = site.write(written)
-        reply = daemon.client.ask(request)
-        if reply.status != 200 or (title in reply.text) != (written == project):
-            raise AssertionError(f"{project}: {title!r} of {written}: {reply.text[:2000]!r}")
-        return reply.seconds
-
-    return turn
-
-
-def _by_hand(site: Site, plan: str, project: str, written: str) -> Turn:
-    def turn() -> float:
-        site.write(written)
-        return site.bare.seconds(plan, keys_of(project))
-
-    return turn
-
-
-def clients(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
-    """Many at once, the three project sizes in turn; the floor is /healthz under the same load."""
-    client = daemon.client
-    requests = [inject(site.cwd(project)) for project in (RARE, MIDDLING, HUGE)]
-    for at_once in (1, 8, 64):
-        ours, floor = [], []
-        cpu = wall = 0.0
-        for _ in range(4):
-            floor += client.load([HEALTHZ], at_once, effort.load // 4).seconds
-            load = client.load(requests, at_once, effort.load // 4)
-            ours += load.seconds
-            cpu += load.client_cpu
-            wall += load.wall
-        p50, tail = median(ours) * 1000, p99(ours) * 1000
-        yield Figure(
-            "clients", f"{at_once} at once", site.rows, p50, p99=tail, floor=median(floor) * 1000,
-            floor_name="/healthz, as many",
-            rule=("p99 2 x p50", tail <= 2 * p50) if at_once == 8 else None,
-            note=f"{len(ours) / wall:.0f} answers a second; /healthz p99 {p99(floor) * 1000:.2f} ms;"
-            f" of each, our client's own CPU: {cpu / len(ours) * 1e6:.0f} µs",
+            "after a write", named(project), site.rows, median(taken.ours), p99=p99(taken.ours),
+            floor=median(taken.floor), floor_name=taken.floor_name, times=2,
+            at_most=_MANY_MS.get(project, 2.0),
+            note="" if case.written == project else "the row is another project's",
         )  # fmt: skip
 
 
@@ -181,7 +135,5 @@ def _asking(client: Client, request: bytes) -> Turn:
 
 
 def named(project: str) -> str:
-    if project.startswith("grove-"):
-        count = project.removeprefix("grove-")
-        return f"{count} worktree{'s' if count != '1' else ''}"
-    return project
+    worktrees = worktrees_of(project)
+    return f"{worktrees} worktree{'s' * (worktrees > 1)}" if worktrees else project

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -42,15 +42,17 @@ class Ticks:
 
 
 class Daemon:
-    """`claudemem-daemon run` with HOME at `home`; leaving the block stops it.
+    """`claudemem-daemon run` with HOME at `home`, its command line after `before`; leaving the
+    block stops it.
 
     began: when the process was started, by time.perf_counter. ready_seconds: from then to its
     READY=1. The socket has a short folder of
     its own, whatever the length of `home`.
     """
 
-    def __init__(self, home: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, home: str, before: Sequence[str] = (), *, timeout: float = 30.0) -> None:
         self.home = home
+        self._before = before
         self.began = 0.0
         self.ready_seconds = 0.0
         self._folder = tempfile.mkdtemp(prefix="cmd-bench-")
@@ -66,6 +68,7 @@ class Daemon:
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "CLAUDEMEM_DAEMON_SOCKET": self.socket,
+            "CLAUDEMEM_DAEMON_HOME": os.path.join(self._folder, "state"),
         }
 
     @property
@@ -83,7 +86,7 @@ class Daemon:
                 listener.bind(notify)
                 self.began = time.perf_counter()
                 self._process = subprocess.Popen(
-                    [command(), "run"],
+                    [*self._before, command(), "run"],
                     env={**self.env, "NOTIFY_SOCKET": notify},
                     stdin=subprocess.DEVNULL,
                     stdout=log,

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tests.benchmarks.store import GROVES, grove, worktree_name
+from tests.benchmarks.store import grove, worktree_name
 
 _FEW: Final = 10
 _OBJECT: Final = "0123456789abcdef0123456789abcdef01234567"
 _CONFIG: Final = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
 
 
-def build_repositories(folder: str, plain: tuple[str, ...]) -> Mapping[str, str]:
-    """Make (or find again) a repository for each name of `plain`, and one grove for each size.
+def build_repositories(
+    folder: str, plain: Iterable[str], groves: Iterable[int]
+) -> Mapping[str, str]:
+    """Make (or find again) a repository for each name of `plain`, and one for each number of
+    worktrees in `groves`.
 
     Returns project key -> path of the main checkout.
     """
@@ -28,7 +31,7 @@ def build_repositories(folder: str, plain: tuple[str, ...]) -> Mapping[str, str]
         paths[name] = os.path.join(folder, name)
         if not os.path.isdir(paths[name]):
             _by_hand(paths[name], 0)
-    for worktrees in GROVES:
+    for worktrees in groves:
         name = grove(worktrees)
         paths[name] = os.path.join(folder, name)
         if os.path.isdir(paths[name]):

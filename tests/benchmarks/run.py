@@ -6,9 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from tests.benchmarks.answers import after_write, clients, same_rows, warm
+from tests.benchmarks.answers import after_writes, same_rows, warm
 from tests.benchmarks.daemon import Daemon
 from tests.benchmarks.database import database
+from tests.benchmarks.load import clients
 from tests.benchmarks.measure import Effort, Figure
 from tests.benchmarks.processes import hooks, idle, memory, quiet, starts
 from tests.benchmarks.site import BY_SIZE, Site, prepare_ground
@@ -64,7 +65,7 @@ def _parts(
         if wanted("warm"):
             yield "warm", warm(site, daemon, effort)
         if wanted("after a write"):
-            yield "after a write", after_write(site, daemon, effort)
+            yield "after a write", after_writes(site, daemon, effort)
         if wanted("after quiet") and sys.platform == "linux":
             yield "after quiet", quiet(site, daemon, effort)
         if wanted("hooks"):

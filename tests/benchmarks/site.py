@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
@@ -24,9 +25,9 @@ from tests.benchmarks.store import (
     build_small_store,
     build_store,
     build_wide_store,
-    grove,
     new_observation,
     worktree_name,
+    worktrees_of,
 )
 from tests.support.stores import OtherProcess, run_sql
 
@@ -34,6 +35,8 @@ FIFTY: Final = "fifty"
 """The project whose rows lie in fifty stores."""
 WIDE: Final = "wide"
 """The project whose narratives have a megabyte each."""
+HANGING: Final = "hanging"
+"""The project with a store in a folder of its own, where there is none unless it is made to hang."""
 STORES: Final = 50
 BY_SIZE: Final = (RARE, MIDDLING, HUGE, DORMANT, IMPORTED)
 _WIDE_BYTES: Final = 1_000_000
@@ -45,41 +48,55 @@ _TAKE_BACK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What all sizes share: repositories (project key -> main checkout) and the extra stores."""
+    """What all sizes share: repositories (project key -> main checkout), and the further stores in
+    which a project has rows."""
 
     folder: str
     repositories: Mapping[str, str]
-    fifty: tuple[str, ...]
-    wide: str
+    stores: Mapping[str, Sequence[str]]
 
 
 def prepare_ground(folder: str, effort: Effort) -> Ground:
     """Repositories and extra stores below `folder`, built where they are not there yet."""
     extra = os.path.join(folder, f"extra-{RECIPE}-{effort.worst_rows}")
-    os.makedirs(extra, exist_ok=True)
-    fifty = []
-    for number in range(STORES):
-        path = os.path.join(extra, f"store-{number:02d}.db")
-        if not os.path.exists(path):
-            build_small_store(path, FIFTY, effort.worst_rows * 3, offset=number * 7 + 1)
-        fifty.append(path)
+    fifty = small_stores(extra, STORES, [FIFTY] * effort.worst_rows * 3)
     wide = os.path.join(extra, "wide.db")
     if not os.path.exists(wide):
         build_wide_store(wide, WIDE, effort.worst_rows, _WIDE_BYTES)
-    repositories = build_repositories(os.path.join(folder, "repos"), (*BY_SIZE, FIFTY, WIDE))
-    return Ground(folder, repositories, tuple(fifty), wide)
+    names = (*BY_SIZE, FIFTY, WIDE, HANGING)
+    hanging = os.path.join(extra, "hanging")
+    os.makedirs(hanging, exist_ok=True)
+    repositories = build_repositories(os.path.join(folder, "repos"), names, GROVES)
+    return Ground(
+        folder, repositories, {FIFTY: fifty, WIDE: [wide], HANGING: [f"{hanging}/store.db"]}
+    )
+
+
+def small_stores(folder: str, number: int, projects: Sequence[str]) -> list[str]:
+    """So many stores below `folder` with one row for each of `projects`, their times between each
+    other's; built where they are not there yet."""
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, f"store-{place:03d}.db") for place in range(number)]
+    for place, path in enumerate(paths):
+        if not os.path.exists(path):
+            build_small_store(path, projects, offset=place * 7 + 1)
+    return paths
 
 
 class Site:
     """The store of `rows` rows in a home of its own; leaving the block takes back what was
     written, so that a kept store can be used again."""
 
-    def __init__(self, ground: Ground, rows: int) -> None:
+    def __init__(
+        self, ground: Ground, rows: int, groves: Sequence[int] = GROVES, *, short: bool = False
+    ) -> None:
         self.ground = ground
         self.rows = rows
-        self.home = os.path.join(ground.folder, f"home-{RECIPE}-{rows}")
+        kind = "".join(f"-{worktrees}" for worktrees in groves) + ("-short" if short else "")
+        self.home = os.path.join(ground.folder, f"home-{RECIPE}-{rows}{kind}")
         self.store = os.path.join(self.home, ".claude-mem", "claude-mem.db")
         self.bare: BareSqlite
+        self._build = partial(build_store, self.store, rows, groves, short=short)
         self._writers: dict[str, OtherProcess] = {}
         self._stack = ExitStack()
         self._last: dict[str, int] = {}
@@ -87,18 +104,12 @@ class Site:
     def __enter__(self) -> Site:
         if not os.path.exists(self.store):
             os.makedirs(os.path.dirname(self.store), exist_ok=True)
-            build_store(self.store, self.rows)
-        repositories = self.ground.repositories
-        settings = {
-            "CLAUDE_MEM_DAEMON_STORES": {
-                repositories[FIFTY]: list(self.ground.fifty),
-                repositories[WIDE]: [self.ground.wide],
-            }
-        }
+            self._build()
+        stores = {self.cwd(project): list(paths) for project, paths in self.ground.stores.items()}
         with open(
             os.path.join(os.path.dirname(self.store), "settings.json"), "w", encoding="utf-8"
         ) as file:
-            json.dump(settings, file)
+            json.dump({"CLAUDE_MEM_DAEMON_STORES": stores}, file)
         self.bare = self._stack.enter_context(BareSqlite(self.store))
         return self
 
@@ -131,11 +142,8 @@ class Site:
 
 def keys_of(project: str) -> Keys:
     """The names under which this project's rows may lie."""
-    for worktrees in GROVES:
-        if project == grove(worktrees):
-            names = (worktree_name(worktrees, number) for number in range(worktrees))
-            return Keys(project, tuple(names))
-    return Keys(project)
+    worktrees = worktrees_of(project)
+    return Keys(project, tuple(worktree_name(worktrees, number) for number in range(worktrees)))
 
 
 def stdin_of(event: str, cwd: str, session: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import os
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -34,6 +34,7 @@ IMPORTED: Final = "imported"
 
 _ROWS_A_SESSION: Final = 50
 _STEP_MS: Final = 1000
+_SEED: Final = 7
 _CONCEPTS: Final = (
     "how-it-works", "why-it-exists", "what-changed", "problem-solution", "gotcha", "pattern",
     "trade-off",
@@ -82,16 +83,24 @@ def worktree_name(worktrees: int, number: int) -> str:
     return f"g{worktrees}w{number:04d}"
 
 
-def build_store(path: str, rows: int, *, seed: int = 7) -> str:
+def worktrees_of(project: str) -> int:
+    """The number of linked worktrees of the repository with this project key."""
+    before, _, number = project.rpartition("grove-")
+    return int(number) if not before and number.isdigit() else 0
+
+
+def build_store(
+    path: str, rows: int, groves: Sequence[int] = GROVES, *, short: bool = False
+) -> str:
     """A store of `rows` observations over 40 projects, in WAL mode; returns its path."""
-    labels = _labels(rows, random.Random(seed))
-    return _fill(path, _observations(labels, _Texts(random.Random(seed))))
+    labels = _labels(rows, groves, random.Random(_SEED))
+    return _fill(path, _observations(labels, _Texts(random.Random(_SEED), short=short)))
 
 
-def build_small_store(path: str, project: str, rows: int, *, offset: int) -> str:
-    """One of many stores: all rows of one project, their times shifted by `offset` ms."""
+def build_small_store(path: str, projects: Sequence[str], *, offset: int) -> str:
+    """One of many stores: a row for each of `projects`, their times shifted by `offset` ms."""
     texts = _Texts(random.Random(offset))
-    return _fill(path, _observations([Label(project)] * rows, texts, offset=offset))
+    return _fill(path, _observations([Label(name) for name in projects], texts, offset=offset))
 
 
 def build_wide_store(path: str, project: str, rows: int, narrative_bytes: int) -> str:
@@ -118,12 +127,12 @@ def new_observation(row_id: int, project: str, title: str) -> tuple[str, list[An
     return _OBSERVATION, values
 
 
-def _labels(rows: int, draw: random.Random) -> list[Label]:
+def _labels(rows: int, groves: Sequence[int], draw: random.Random) -> list[Label]:
     """Whose each row is, oldest first."""
     labels = [Label(HUGE)] * (rows * 7 // 10)
     labels += [Label(MIDDLING)] * min(5000, rows // 20)
     copies = 1 if rows < 100_000 else 2
-    for worktrees in GROVES:
+    for worktrees in groves:
         parent = grove(worktrees)
         labels += [Label(parent)] * 20
         labels += [Label(f"{parent}/gone-{n % 3}", parent) for n in range(15)]
@@ -132,7 +141,7 @@ def _labels(rows: int, draw: random.Random) -> list[Label]:
             labels += [Label(f"{parent}/{name}"), Label(name)][:copies]
     rare, dormant = min(100, rows // 100), rows // 20
     imported = rows // 50
-    others = PROJECTS - 5 - len(GROVES)
+    others = PROJECTS - 5 - len(groves)
     left = rows - len(labels) - rare - dormant - imported
     ordinary = [Label(f"project-{n:02d}") for n in range(others)]
     labels += [ordinary[n % others] for n in range(left)]
@@ -145,15 +154,17 @@ def _labels(rows: int, draw: random.Random) -> list[Label]:
 class _Texts:
     """Texts drawn once and used again: drawing a million would be the whole cost."""
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, draw: random.Random, *, short: bool = False) -> None:
         def prose(low: int, high: int) -> str:
             size = draw.randint(low, high)
             return " ".join(draw.choices(_WORDS, k=size // 5 + 1))[:size]
 
-        self.narratives = [prose(500, 2000) for _ in range(509)]
+        self.narratives = [prose(*((20, 40) if short else (500, 2000))) for _ in range(509)]
         self.titles = [prose(25, 70) for _ in range(499)]
         self.subtitles = [prose(40, 120) for _ in range(251)]
-        self.facts = [json.dumps([prose(40, 110) for _ in range(3)]) for _ in range(241)]
+        self.facts = [
+            json.dumps([prose(40, 110) for _ in range(0 if short else 3)]) for _ in range(241)
+        ]
         self.files = [
             json.dumps([f"src/{draw.choice(_WORDS)}/{draw.choice(_WORDS)}.py" for _ in range(2)])
             for _ in range(239)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final
 
 from tests.benchmarks.client import HEALTHZ, Reply, inject, post
 from tests.benchmarks.daemon import Daemon
-from tests.benchmarks.floors import NARROW, BareSqlite, Keys
-from tests.benchmarks.measure import Effort, Figure, interleave, median, p99
+from tests.benchmarks.floors import BareSqlite
+from tests.benchmarks.measure import Effort, Figure, median, p99
 from tests.benchmarks.site import FIFTY, WIDE, Site
 from tests.benchmarks.store import HUGE, MIDDLING, RARE
+from tests.benchmarks.writes import Case, after_write
 
 DEADLINE_MS: Final = 1500.0
 """The default of CLAUDE_MEM_DAEMON_TIMEOUT_MS."""
@@ -21,71 +22,34 @@ WRONG: Final = "answers without the newest row: "
 _INSIDE: Final = "inside the deadline, 1,500 ms"
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A question after a write into `written`; its floor reads the same rows from `stores` by hand,
-    `limit` at most, whole where `whole`. times: the goal, beside the deadline."""
-
-    what: str
-    project: str
-    query: Mapping[str, str]
-    rounds: int
-    stores: Sequence[BareSqlite]
-    written: str
-    limit: int = 50
-    whole: bool = False
-    times: float | None = None
-
-
 def heavy(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
-    """Many concepts, many rows, many stores, wide rows: each after a write."""
+    """Many concepts, many rows, many stores, wide rows: each after a write. The goal is the
+    deadline, or the given number of floors."""
     concepts = ",".join(["how-it-works", *(f"concept-{n:02d}" for n in range(39))])
     full, slow, ground = {"full": "true"}, effort.slow, site.ground
     with ExitStack() as stack:
-        fifty = [stack.enter_context(BareSqlite(path)) for path in ground.fifty]
-        wide, own = [stack.enter_context(BareSqlite(ground.wide))], [site.bare]
-        for case in (
-            _Case("huge, 40 concepts", HUGE, {"concepts": concepts}, slow * 3, own, site.store),
-            _Case("huge, limit 5,000", HUGE, {"limit": "5000"}, slow, own, site.store, 5000,
-                  whole=True, times=3),
-            _Case("middling, full=true", MIDDLING, full, slow, own, site.store, -1, whole=True),
-            _Case("50 stores", FIFTY, {}, slow * 3, fifty, ground.fifty[7]),
-            _Case("narratives of 1 MB", WIDE, {}, slow * 3, wide, ground.wide, whole=True, times=3),
-            _Case("narratives of 1 MB, full=true", WIDE, full, slow, wide, ground.wide, -1,
-                  whole=True),
+        fifty = [stack.enter_context(BareSqlite(path)) for path in ground.stores[FIFTY]]
+        seventh = ground.stores[FIFTY][7]
+        wide_path = ground.stores[WIDE][0]
+        wide = [stack.enter_context(BareSqlite(wide_path))]
+        whole_wide = Case(WIDE, path=wide_path, stores=wide, whole=True)
+        for what, case, rounds, times in (
+            ("huge, 40 concepts", Case(HUGE, {"concepts": concepts}), slow * 3, None),
+            ("huge, limit 5,000", Case(HUGE, {"limit": "5000"}, limit=5000, whole=True), slow, 3),
+            ("middling, full=true", Case(MIDDLING, full, limit=-1, whole=True), slow, None),
+            ("50 stores", Case(FIFTY, path=seventh, stores=fifty), slow * 3, None),
+            ("narratives of 1 MB", whole_wide, slow * 3, 3),
+            ("narratives of 1 MB, full=true", replace(whole_wide, query=full, limit=-1), slow, None),
         ):  # fmt: skip
-            yield _figure(case, site, daemon)
-
-
-def _figure(case: _Case, site: Site, daemon: Daemon) -> Figure:
-    request = inject(site.cwd(case.project), **case.query)
-    keys, columns = Keys(case.project), "*" if case.whole else NARROW
-    plan = case.stores[0].best_plan(keys, limit=case.limit)
-    wrong: list[str] = []
-
-    def ours() -> float:
-        title = site.write(case.project, case.written)
-        reply = daemon.client.ask(request)
-        if reply.status != 200 or title not in reply.text:
-            wrong.append(f"{reply.status} {reply.text[:120]!r}")
-        return reply.seconds
-
-    def floor() -> float:
-        site.write(case.project, case.written)
-        return sum(
-            store.seconds(plan, keys, limit=case.limit, columns=columns) for store in case.stores
-        )
-
-    taken = interleave({"ours": ours, "floor": floor}, case.rounds)
-    inside = not wrong and max(taken["ours"]) <= DEADLINE_MS
-    many = f", {len(case.stores)} in turn" if len(case.stores) > 1 else ""
-    return Figure(
-        "worst cases", case.what, site.rows, median(taken["ours"]), p99=p99(taken["ours"]),
-        floor=median(taken["floor"]),
-        floor_name=f"SQLite, {plan}{', rows read whole' if case.whole else ''}{many}",
-        times=case.times, rule=None if case.times and inside else (_INSIDE, inside),
-        note=f"{WRONG}{len(wrong)} of {case.rounds + 1}, {wrong[0]}" if wrong else "",
-    )  # fmt: skip
+            taken = after_write(site, daemon, case, rounds)
+            inside = not taken.wrong and max(taken.ours) <= DEADLINE_MS
+            yield Figure(
+                "worst cases", what, site.rows, median(taken.ours), p99=p99(taken.ours),
+                floor=median(taken.floor), floor_name=taken.floor_name, times=times,
+                rule=None if times and inside else (_INSIDE, inside),
+                note=f"{WRONG}{len(taken.wrong)} of {rounds + 1}, {taken.wrong[0]}"
+                if taken.wrong else "",
+            )  # fmt: skip
 
 
 def endless(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
