@@ -13,7 +13,7 @@ from typing import Any, Final
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.causes import find_causes, rows_here
 from claudemem_daemon.diagnostics.fixes import fate_fix
-from claudemem_daemon.diagnostics.projects import list_projects, resembling
+from claudemem_daemon.diagnostics.projects import list_projects
 from claudemem_daemon.diagnostics.verdict import verdict
 from claudemem_daemon.errors import InvalidRequest, StoreError
 from claudemem_daemon.pipeline import Pipeline
@@ -93,7 +93,8 @@ def explained(
     shape = explain_shape(resolved, explanation)
     settings = resolved.settings
     near = Deadline.after(min(MAX_COMPARING, deadline.remaining()))
-    shape["similar"] = [plain(project) for project in resembling(resolved, pipeline.pool, near)]
+    keys, _ = list_projects(resolved, pipeline.pool, near)
+    shape["similar"] = [plain(project) for project in keys if project.resembles]
     shape["modes"] = modes_of(settings, question.env)
     shape["misnamed"] = misnamed(settings.settings_path)
     shape["store_elsewhere"] = store_elsewhere(resolved, rows_here(shape), pipeline.pool, near)

@@ -12,7 +12,7 @@ from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import cwd_option, json_option, make_question, plain, waiting
 from claudemem_daemon.diagnostics.age import age
-from claudemem_daemon.diagnostics.row_counts import RowCounts, count_rows
+from claudemem_daemon.diagnostics.projects import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
 from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.records import around

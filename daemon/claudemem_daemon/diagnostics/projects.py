@@ -1,45 +1,34 @@
-"""The project keys of the stores at hand: whose they are, and which only look like ours.
-
-A repository whose folder was renamed, or written in other letters, has its rows under a key that no
-rule matches. Such a key is told by its name, or by the files of its rows: they are in our checkouts
-now, and gone from where they were.
-"""
+"""The project keys of the stores at hand: whose they are, how many rows each has, how new they are."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.row_counts import count_key, in_each_store
+from claudemem_daemon.diagnostics.likeness import Likeness
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.repository.model import ProjectKey
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.admission import Admitted
+from claudemem_daemon.selection.admission import Admitted, admit
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.settings.exclusion import excluding
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.rows import Row, text_list
 from claudemem_daemon.stores.sql import Wanted
 from claudemem_daemon.warning import AnswerWarning
 
-ALIASES: Final = "CLAUDE_MEM_DAEMON_ALIASES"
-NEWEST: Final = 20
-"""Rows of a key whose files are compared."""
 MAX_COMPARED: Final = 200
 """Keys whose files are compared, per store."""
+COUNTING_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class StoreProject:
     """One project key of one store. newest is in milliseconds. ours: it is a key of this
-    repository. resembles: the key of ours that it looks like, and `why` in a few words. alias: the
-    line of settings.json that makes it ours; None where it is ours, or another repository's."""
+    repository. resembles, why, alias: as in `Like`; None where it is ours, or another
+    repository's."""
 
     key: str
     store: str
@@ -51,21 +40,119 @@ class StoreProject:
     alias: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """keys: every key that was asked for or found, in the order of asking. left_out: keys that a
+    store does not get asked for, and why."""
+
+    keys: Mapping[str, ProjectKey]
+    projects: tuple[StoreProject, ...]
+    left_out: Mapping[str, str]
+    store_paths: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
+
+    def as_json(self, key: str) -> dict[str, Any]:
+        found = [project for project in self.projects if project.key == key]
+        return {
+            "key": key,
+            "rule": self.keys[key].rule,
+            "stores": [project.store for project in found],
+            "rows": sum(project.rows for project in found),
+            "newest": max((p.newest for p in found if p.newest is not None), default=None),
+        }
+
+
 def list_projects(
     resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
 ) -> tuple[tuple[StoreProject, ...], tuple[AnswerWarning, ...]]:
     """Every key of every store of the question but those of excluded projects: ours first, then
     those that look like ours, each the newest first. Of an excluded project nothing is read."""
     found: list[StoreProject] = []
-    likeness = _Likeness(resolved)
+    ownership = Ownership(resolved.keys)
+    likeness = Likeness(resolved, ownership)
+    patterns = resolved.settings.excluded_projects
 
     def work(path: str, reader: StoreReader, admitted: Admitted) -> None:
-        found.extend(_of_store(path, reader, admitted, resolved, likeness))
+        names, merged = reader.projects(), reader.merged()
+        away = {*resolved.keys.excluded, *admitted.left_out}
+        compared = 0
+        for name in dict.fromkeys((*names, *merged)):
+            if name in admitted.names:
+                found.append(_counted(path, reader, name, admitted.wanted(name), ownership))
+                continue
+            if name in resolved.keys.excluded or excluding(name, patterns):
+                continue
+            wanted = Wanted((name,), (name,) if name in merged else ())
+            project = _counted(path, reader, name, wanted, None)
+            if name not in away and compared < MAX_COMPARED:
+                compared += 1
+                like = likeness.compared(name, reader)
+                project = replace(project, **like._asdict()) if like is not None else project
+            found.append(project)
 
-    warnings = in_each_store(resolved, pool, deadline, work)
+    warnings = _in_each_store(resolved, pool, deadline, work)
     found = _with_their_worktrees(found)
     found.sort(key=lambda p: (not p.ours, p.resembles is None, -(p.newest or 0), p.key))
     return tuple(found), tuple(warnings)
+
+
+def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
+    """Count inside a few seconds; a store that cannot be read is a warning."""
+    keys: dict[str, ProjectKey] = {}
+    for key in resolved.keys.keys:
+        if key.match == "exact":
+            keys.setdefault(key.key, key)
+    found: list[StoreProject] = []
+    left_out: dict[str, str] = {}
+    ownership = Ownership(resolved.keys)
+
+    def work(path: str, reader: StoreReader, admitted: Admitted) -> None:
+        left_out.update(admitted.left_out)
+        for name, key in admitted.names.items():
+            keys.setdefault(name, key)
+            found.append(_counted(path, reader, name, admitted.wanted(name), ownership))
+
+    warnings = _in_each_store(resolved, pool, Deadline.after(COUNTING_SECONDS), work)
+    return RowCounts(
+        keys={name: key for name, key in keys.items() if name not in left_out},
+        projects=tuple(found),
+        left_out=left_out,
+        store_paths=tuple(ref.path for ref in resolved.located.stores)
+        if resolved.keys.keys
+        else (),
+        warnings=(*warnings, *ownership.warnings()),
+    )
+
+
+def _in_each_store(
+    resolved: ResolvedQuestion,
+    pool: StorePool,
+    deadline: Deadline,
+    work: Callable[[str, StoreReader, Admitted], None],
+) -> list[AnswerWarning]:
+    """Do `work` with each store's path, its reader, and the keys that are asked for in it; a warning
+    for each store that cannot be read."""
+    warnings: list[AnswerWarning] = []
+    # Without keys nothing is to be read, and an excluded project's stores stay closed.
+    for ref in resolved.located.stores if resolved.keys.keys else ():
+        try:
+            with pool.reading(ref, deadline) as reader:
+                work(ref.path, reader, admit(resolved.keys, reader.projects(), reader.merged()))
+        except StoreError as error:
+            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
+    return warnings
+
+
+def _counted(
+    path: str, reader: StoreReader, name: str, wanted: Wanted, ours: Ownership | None
+) -> StoreProject:
+    """Rows of one key in one store, and the time of the newest; of a key of `ours` without those of
+    another repository of the same name."""
+    others = ours.others_rows(reader, wanted) if ours is not None else frozenset()
+    pages = reader.candidates("observations", wanted, len(others) + 1)
+    newest = next((row.epoch for page in pages for row in page if row.id not in others), None)
+    rows = reader.how_many(wanted) - len(others)
+    return StoreProject(name, path, rows, newest, ours is not None)
 
 
 def _with_their_worktrees(found: list[StoreProject]) -> list[StoreProject]:
@@ -77,141 +164,3 @@ def _with_their_worktrees(found: list[StoreProject]) -> list[StoreProject]:
         else project
         for project in found
     ]
-
-
-def resembling(
-    resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
-) -> tuple[StoreProject, ...]:
-    """The keys that only look like ours."""
-    return tuple(
-        project for project in list_projects(resolved, pool, deadline)[0] if project.resembles
-    )
-
-
-def _of_store(
-    path: str,
-    reader: StoreReader,
-    admitted: Admitted,
-    resolved: ResolvedQuestion,
-    likeness: _Likeness,
-) -> Iterator[StoreProject]:
-    names, merged = reader.projects(), reader.merged()
-    patterns = resolved.settings.excluded_projects
-    away = {*resolved.keys.excluded, *admitted.left_out}
-    compared = 0
-    for name in dict.fromkeys((*names, *merged)):
-        ours = name in admitted.names
-        if not ours and (name in resolved.keys.excluded or excluding(name, patterns)):
-            continue
-        judge = likeness.ownership if ours else None
-        wanted = (
-            admitted.wanted(name) if ours else Wanted((name,), (name,) if name in merged else ())
-        )
-        counted = count_key(path, reader, wanted, judge)
-        project = StoreProject(name, path, counted.rows, counted.newest, ours)
-        if not ours and name not in away and compared < MAX_COMPARED:
-            compared += 1
-            project = likeness.compared(project, reader)
-        yield project
-
-
-class _Likeness:
-    """Compares keys with those of one repository."""
-
-    def __init__(self, resolved: ResolvedQuestion) -> None:
-        self._resolved = resolved
-        repository = resolved.repository
-        # What lies below a folder that is no checkout may be anyone's.
-        inside = repository is not None and repository.kind != "none"
-        self._checkouts = [path.rstrip("/") for path in resolved.keys.checkouts] if inside else []
-        self.ownership = Ownership(resolved.keys)
-
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        """What our own names read as -> the name."""
-        heads = [
-            key.key.partition("/")[0]
-            for key in self._resolved.keys.keys
-            if key.match == "exact" and not key.bare
-        ]
-        return {_reads_as(name): name for name in heads if name}
-
-    def compared(self, project: StoreProject, reader: StoreReader) -> StoreProject:
-        """The project, with the key of ours that it looks like if there is one."""
-        ours = self._resolved.keys.name.partition("/")[0]
-        if not ours or not self._checkouts:
-            return project
-        head = project.key.partition("/")[0]
-        if head in self._names.values():
-            return project  # left out by the scope
-        similar = self._names.get(_reads_as(head))
-        rows = _newest(reader, project.key)
-        if any(self.ownership.other_repository(row) is not None for row in rows):
-            return project
-        if similar is not None:
-            why = f"{head!r} and {similar!r} differ only in letter case, form or separators"
-            return self._with_alias(project, similar, why)
-        named = [paths for row in rows if (paths := _paths(row))]
-        here = sum(self._any_is_here(paths, project.key) for paths in named)
-        if here * 2 <= len(named):
-            worktree = project.key.partition("/")[2]
-            if named or worktree not in self._worktrees or self._is_beside(head):
-                return self._with_alias(project, None, None)
-            why = f"{worktree!r} is the name of a worktree of this repository"
-            return self._with_alias(project, ours, why)
-        newest = f"{here} of its {len(rows)} newest rows name" if len(rows) > 1 else "its row names"
-        why = f"{newest} files that are in this checkout"
-        return self._with_alias(project, ours, why)
-
-    @cached_property
-    def _worktrees(self) -> frozenset[str]:
-        paths = (key.path for key in self._resolved.keys.keys if key.role == "worktree")
-        return frozenset(os.path.basename(path) for path in paths if path)
-
-    def _is_beside(self, name: str) -> bool:
-        """Whether a folder of this name, another repository perhaps, is beside a checkout."""
-        folders = {os.path.dirname(checkout) for checkout in self._checkouts}
-        return any(os.path.isdir(os.path.join(folder, name)) for folder in folders)
-
-    def _with_alias(self, project: StoreProject, ours: str | None, why: str | None) -> StoreProject:
-        head = project.key.partition("/")[0]
-        known = {name: list(older) for name, older in self._resolved.settings.aliases.items()}
-        name = self._resolved.keys.name.partition("/")[0]
-        known[name] = list(dict.fromkeys((*known.get(name, ()), head)))
-        alias = f'"{ALIASES}": {json.dumps(known, ensure_ascii=False)}'
-        return replace(project, resembles=ours, why=why, alias=alias)
-
-    def _any_is_here(self, paths: Iterable[str], key: str) -> bool:
-        """Whether one of the files is in a checkout of ours, now or once its folder was renamed."""
-        return any(self._has(path, key.split("/")) for path in paths)
-
-    def _has(self, path: str, folders: Iterable[str]) -> bool:
-        if path.startswith("/"):
-            if any(path.startswith(checkout + "/") for checkout in self._checkouts):
-                return True
-            return any(self._moved(path, folder) for folder in folders)
-        # A name without a folder, such as README.md, is in every repository.
-        return "/" in path.strip("./") and self._exists(path)
-
-    def _moved(self, path: str, folder: str) -> bool:
-        before, found, tail = path.partition(f"/{folder}/")
-        return bool(found) and not os.path.exists(f"{before}/{folder}") and self._exists(tail)
-
-    def _exists(self, relative: str) -> bool:
-        if ".." in relative.split("/") or "\0" in relative:
-            return False
-        return any(os.path.lexists(f"{checkout}/{relative}") for checkout in self._checkouts)
-
-
-def _paths(row: Row) -> tuple[str, ...]:
-    return (*text_list(row.cells[7]), *text_list(row.cells[8]))[:NEWEST]
-
-
-def _newest(reader: StoreReader, name: str) -> list[Row]:
-    page = next(reader.candidates("observations", Wanted((name,)), NEWEST), [])
-    return list(reader.wide("observations", page).values())
-
-
-def _reads_as(name: str) -> str:
-    """The name without what people and file systems change in one: case, form, separators."""
-    return re.sub(r"[-_. ]+", "", unicodedata.normalize("NFKC", name).casefold())
