@@ -47,7 +47,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
 
     text: str = ask(
         question,
-        lambda client: client.get(_INJECT, parameters_of(question)).decode(),
+        lambda client: client.get("/api/context/inject", parameters_of(question)).decode(),
         lambda pipeline, until: pipeline.context(question, until).context.text,
     )
     if as_shape:
@@ -77,9 +77,6 @@ def query_command(as_shape: bool, **options: Any) -> None:
     else:
         screen.say("no observations; `claudemem-daemon explain` says why")
     screen.warn(shape["warnings"])
-
-
-_INJECT = "/api/context/inject"
 
 
 def ask(

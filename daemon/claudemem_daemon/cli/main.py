@@ -7,9 +7,8 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,6 +17,10 @@ from claudemem_daemon.errors import ClaudememError
 
 if TYPE_CHECKING:
     from claudemem_daemon.cli.options import Serve
+
+PROGRAM: Final = "claudemem-daemon"
+COMPLETE: Final = "_CLAUDEMEM_DAEMON_COMPLETE"
+"""The variable in which a shell asks for completions."""
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("demo", "See it work in a temporary folder. Needs git."),
@@ -48,29 +51,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 used, so that completion and `--help` answer at once."""
 
 
-class _ReaderLeftError(Exception):
-    """Standard output or standard error is a pipe that nobody reads any more. No `OSError`, for
-    click makes an exit code 1 of that."""
-
-
-@contextmanager
-def _noticing() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise _ReaderLeftError from None
-
-
 class LazyGroup(click.Group):
     """Knows its commands by name; imports none before it is used."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _noticing():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _noticing():
-            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -113,51 +95,51 @@ def cli() -> None:
 
 
 def run(serve: Serve) -> int:
-    """Run the command line, with `serve` for the daemon itself; every error is one line on standard error and an exit code. Where the
-    reader of a pipe has left, as `head` does, it ends as git and all of coreutils do: by SIGPIPE,
-    without a word. So a script with `pipefail` can tell "cut short" from "all well" and "failed"."""
+    """Run the command line, with `serve` for the daemon itself; every error is one line on standard
+    error and an exit code. Where the reader of a pipe has left, as `head` does, it ends as git does:
+    by SIGPIPE, so that a script can tell "cut short" from "failed"."""
+    instruction = os.environ.get(COMPLETE)
     try:
-        with _noticing():
-            return _run(serve)
-    except _ReaderLeftError:
+        if instruction:
+            from click.shell_completion import shell_complete
+
+            return shell_complete(cli, {}, PROGRAM, COMPLETE, instruction)
+        return _run(serve)
+    except BrokenPipeError:
         return _end_by_sigpipe()
 
 
 def _run(serve: Serve) -> int:
+    # Not by click's `main`, which makes an exit code 1 of a broken pipe.
     try:
-        result = cli.main(prog_name="claudemem-daemon", standalone_mode=False, obj=serve)
+        with cli.make_context(PROGRAM, sys.argv[1:], obj=serve) as context:
+            result = cli.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt, EOFError):
+        click.echo(err=True)
         return 130
     except ClaudememError as error:
         return _say(error.message, error.exit_code)
-    except _ReaderLeftError:
+    except BrokenPipeError:
         raise
-    except OSError as error:
-        if os.environ.get("CLAUDEMEM_DAEMON_DEBUG"):
-            raise
-        _give_output_up()
-        where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{where}{error.strerror or error}", 1)
     except Exception as error:
         if os.environ.get("CLAUDEMEM_DAEMON_DEBUG"):
             raise
-        what = " ".join(str(error).split())[:200]
-        return _say(
-            f"unexpected {type(error).__name__}: {what} (a bug; CLAUDEMEM_DAEMON_DEBUG=1 shows"
-            " where)",
-            1,
-        )
+        if isinstance(error, OSError):
+            _give_output_up()
+            where = f"{error.filename}: " if error.filename else ""
+            return _say(f"{where}{error.strerror or error}", 1)
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return _say(f"unexpected {what} (a bug; CLAUDEMEM_DAEMON_DEBUG=1 shows where)", 1)
     return result if isinstance(result, int) else 0
 
 
 def _end_by_sigpipe() -> int:
-    """Python ignores the signal, and so did what we did until now: a daemon that hangs up on us is
-    no reason to die."""
+    """Python ignores the signal until here: a daemon that hangs up on us is no reason to end."""
     _give_output_up()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGPIPE,))
@@ -171,12 +153,12 @@ def _give_output_up() -> None:
 
 
 def _say(message: str, code: int) -> int:
-    printable = message.encode(sys.stderr.encoding or "utf-8", "backslashreplace")
-    text = printable.decode(sys.stderr.encoding or "utf-8")
+    encoding = sys.stderr.encoding or "utf-8"
+    text = message.encode(encoding, "backslashreplace").decode(encoding)
     if sys.stderr.isatty():
         from claudemem_daemon.cli import screen
 
-        screen.say(text, "red", label="claudemem-daemon: ", errors=True)
+        screen.say(text, "red", label=f"{PROGRAM}: ", errors=True)
     else:
-        print(f"claudemem-daemon: {text}", file=sys.stderr)
+        print(f"{PROGRAM}: {text}", file=sys.stderr)
     return code

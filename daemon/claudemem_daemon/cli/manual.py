@@ -6,8 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from claudemem_daemon import __version__
-
-VARIABLE = "_CLAUDEMEM_DAEMON_COMPLETE"
+from claudemem_daemon.cli.main import COMPLETE, PROGRAM
 
 
 @click.command("man")
@@ -32,43 +31,42 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     if known is None:
         raise click.UsageError(f"no completion for {shell}")
     root = ctx.find_root()
-    click.echo(known(root.command, {}, "claudemem-daemon", VARIABLE).source())
+    click.echo(known(root.command, {}, PROGRAM, COMPLETE).source())
+
+
+_HEAD = f"""\
+.TH CLAUDEMEM-DAEMON 1 "" "claudemem-daemon {__version__}" "User Commands"
+.SH NAME
+claudemem-daemon \\- one memory for a repository and all its git worktrees
+.SH SYNOPSIS
+.B claudemem-daemon
+COMMAND [OPTIONS]
+.SH DESCRIPTION"""
+_END = """\
+.SH EXIT STATUS
+0 good, 1 failed, 2 wrong usage, 3 no daemon (status, reload, stop). hook exits 0 always.
+Where the reader of a pipe leaves early it ends by SIGPIPE, as git does: 141 for a shell.
+.SH FILES
+.TP
+.I ~/.claude-mem/settings.json
+Settings; a change is in force within a second.
+.TP
+.I ~/.claude-mem/daemon/
+Our own folder: daemon.sock, daemon.lock, trusted.json, hook.log, daemon.log.
+.SH ENVIRONMENT
+.TP
+.B CLAUDEMEM_DAEMON_HOME
+Moves our own folder.
+.TP
+.B CLAUDEMEM_DAEMON_SOCKET
+The socket, if it is not daemon.sock in our own folder.
+"""
 
 
 def manual(root: click.Context) -> str:
     """The page of the whole command tree, a section of roff a command."""
-    lines = [
-        f'.TH CLAUDEMEM-DAEMON 1 "" "claudemem-daemon {__version__}" "User Commands"',
-        ".SH NAME",
-        "claudemem-daemon \\- one memory for a repository and all its git worktrees",
-        ".SH SYNOPSIS",
-        ".B claudemem-daemon",
-        "COMMAND [OPTIONS]",
-        ".SH DESCRIPTION",
-        _roff(root.command.help or ""),
-        ".SH COMMANDS",
-    ]
-    lines += _commands(root.command, root, "claudemem-daemon")
-    lines += [
-        ".SH EXIT STATUS",
-        "0 good, 1 failed, 2 wrong usage, 3 no daemon (status, reload, stop). hook exits 0 always.",
-        "Where the reader of a pipe leaves early it ends by SIGPIPE, as git does: 141 for a shell.",
-        ".SH FILES",
-        ".TP",
-        ".I ~/.claude-mem/settings.json",
-        "Settings; a change is in force within a second.",
-        ".TP",
-        ".I ~/.claude-mem/daemon/",
-        "Our own folder: daemon.sock, daemon.lock, trusted.json, hook.log, daemon.log.",
-        ".SH ENVIRONMENT",
-        ".TP",
-        ".B CLAUDEMEM_DAEMON_HOME",
-        "Moves our own folder.",
-        ".TP",
-        ".B CLAUDEMEM_DAEMON_SOCKET",
-        "The socket, if it is not daemon.sock in our own folder.",
-    ]
-    return "\n".join(lines) + "\n"
+    commands = _commands(root.command, root, PROGRAM)
+    return "\n".join((_HEAD, _roff(root.command.help or ""), ".SH COMMANDS", *commands, _END))
 
 
 def _commands(group: click.Command, ctx: click.Context, name: str) -> list[str]:
@@ -83,9 +81,9 @@ def _commands(group: click.Command, ctx: click.Context, name: str) -> list[str]:
             usage = " ".join(command.collect_usage_pieces(inside))
             lines += [".SS", _roff(f"{name} {sub} {usage}".strip()), _roff(command.help or "")]
             for parameter in command.get_params(inside):
-                record = parameter.get_help_record(inside)
-                if record is not None and record[0] != "--help":
-                    lines += [".TP", f".B {_roff(record[0])}", _roff(record[1]) or "\\&"]
+                option, text = parameter.get_help_record(inside) or ("--help", "")
+                if option != "--help":
+                    lines += [".TP", f".B {_roff(option)}", _roff(text) or "\\&"]
             lines += _commands(command, inside, f"{name} {sub}")
     return lines
 

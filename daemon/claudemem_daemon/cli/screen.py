@@ -59,14 +59,12 @@ def say(
     out = screen(errors=errors)
     lead = label + text[: len(text) - len(text.lstrip(" !"))]
     body = Text(text.lstrip(" !"), style=style)
+    shown = Text(lead, style=style or "dim")
     if whole or not text.strip() or out.width <= 2 * len(lead):
-        show(out, Text(lead, style=style) + body, whole=whole)
-        return
-    lines = body.wrap(out, out.width - len(lead))
-    shown = Text(lead, style=style) + lines[0]
-    for line in lines[1:]:
-        shown += Text("\n" + " " * len(lead)) + line
-    show(out, shown)
+        show(out, shown + body, whole=whole)
+    else:
+        lines = body.wrap(out, out.width - len(lead))
+        show(out, shown + Text("\n" + " " * len(lead)).join(lines))
 
 
 def headed(head: str, text: str, style: str = "green") -> None:

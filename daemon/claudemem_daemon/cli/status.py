@@ -16,7 +16,7 @@ from claudemem_daemon import __version__
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import explained
 from claudemem_daemon.cli.options import make_question, waiting
-from claudemem_daemon.cli.status_page import page
+from claudemem_daemon.cli.status_page import print_page
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.causes import rows_here
@@ -54,24 +54,21 @@ def _print(shape: dict[str, Any], head: Headline, *, as_shape: bool) -> None:
     if as_shape:
         click.echo(json.dumps(shape, indent=2))
     else:
-        screen.show(screen.screen(), page(shape, head))
+        print_page(shape, head)
 
 
 def _watch(as_shape: bool) -> int:
-    """Once more every few seconds, in a terminal as a live screen."""
-    from rich.live import Live
-
+    """Once more every few seconds, in a terminal in place."""
     head = None
-    in_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    live = Live(console=screen.screen(), screen=True, auto_refresh=False)
+    out = screen.screen()
+    in_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not as_shape
     try:
-        with live if in_terminal and not as_shape else nullcontext():
+        with out.screen(hide_cursor=False) if in_terminal else nullcontext():
             while True:
                 shape, head = _status()
-                if live.is_started:
-                    live.update(page(shape, head), refresh=True)
-                else:
-                    _print(shape, head, as_shape=as_shape)
+                if in_terminal:
+                    out.clear()
+                _print(shape, head, as_shape=as_shape)
                 time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         return head.exit_code if head is not None else 0
@@ -82,7 +79,7 @@ def _status() -> tuple[dict[str, Any], Headline]:
     failures = read_log(os.environ)
     try:
         with waiting("asking the daemon"):
-            shape: dict[str, Any] = json.loads(Client(os.environ).get("/v1/status"))
+            shape: dict[str, Any] = Client(os.environ).get_json("/v1/status")
         head = headline.of_answer(shape)
     except Unreachable as error:
         shape = {"schema": 1, "status": error.trouble, "client_version": __version__}
