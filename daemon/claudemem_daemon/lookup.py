@@ -23,7 +23,7 @@ from claudemem_daemon.selection import lookup
 from claudemem_daemon.selection.admission import admit
 from claudemem_daemon.selection.lookup import Ref, Search
 from claudemem_daemon.settings import modes
-from claudemem_daemon.settings.keys import suggest
+from claudemem_daemon.settings.claude_mem_keys import suggest
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.shapes import explain_shape, plain, row_shape, warning_shapes

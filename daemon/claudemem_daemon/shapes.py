@@ -15,8 +15,7 @@ from claudemem_daemon.pipeline import Answer
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
 from claudemem_daemon.selection.model import Filters, Observation, Summary
-from claudemem_daemon.settings.keys import OWN_NAMES
-from claudemem_daemon.settings.model import KEY_FIELDS, Settings, Source
+from claudemem_daemon.settings.model import DATA_DIR, KEYS, OWN_NAMES, Settings, Source
 from claudemem_daemon.warning import AnswerWarning
 
 ROWS_AT_ONCE: Final = 16
@@ -85,7 +84,7 @@ def settings_shape(settings: Settings) -> dict[str, Any]:
     """Each setting with its value and where it came from, as `config` shows it."""
     return {
         key: {"value": settings.value(key), **plain(settings.sources.get(key, Source("default")))}
-        for key in (*KEY_FIELDS, *OWN_NAMES.values())
+        for key in (DATA_DIR, *KEYS, *OWN_NAMES.values())
     }
 
 

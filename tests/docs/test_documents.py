@@ -17,7 +17,7 @@ import pytest
 
 from claudemem_daemon.demo.sandbox import Sandbox
 from claudemem_daemon.server.app import ROUTES
-from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR
+from claudemem_daemon.settings.model import ALL_KEYS, DATA_DIR
 from tests.support.daemon import command
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from claudemem_daemon.settings.checkout_env import GUARDED, without_checkouts_word
-from claudemem_daemon.settings.keys import DATA_DIR
+from claudemem_daemon.settings.model import DATA_DIR
 
 STORES = "CLAUDE_MEM_DAEMON_STORES"
 

@@ -12,7 +12,7 @@ import pytest
 
 from claudemem_daemon.dependencies import all_hold
 from claudemem_daemon.settings.exclusion import excluding
-from claudemem_daemon.settings.keys import KEYS, MAX_OBSERVATIONS, OWN_NAMES
+from claudemem_daemon.settings.model import KEYS, MAX_OBSERVATIONS, OWN_NAMES
 from tests.settings.support import (
     CONCEPTS,
     DATA_DIR,

@@ -21,8 +21,8 @@ from claudemem_daemon.repository.model import (
 )
 from claudemem_daemon.repository.names import FolderNames
 from claudemem_daemon.settings.exclusion import excluding, expanded
-from claudemem_daemon.settings.keys import shown
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.settings.parsers import shown
 from claudemem_daemon.warning import AnswerWarning
 
 EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"

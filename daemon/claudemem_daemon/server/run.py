@@ -26,7 +26,7 @@ from claudemem_daemon.server.listening import Listening, bind, inherited, taken
 from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.settings.checkout_env import without_checkouts_word
-from claudemem_daemon.settings.keys import DATA_DIR
+from claudemem_daemon.settings.model import DATA_DIR
 from claudemem_daemon.stores.connection import use_no_lookaside
 
 SWITCH_SECONDS: Final = 0.0005

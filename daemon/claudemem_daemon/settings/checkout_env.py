@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from claudemem_daemon.dependencies import FileState, file_state
-from claudemem_daemon.settings.keys import DATA_DIR
+from claudemem_daemon.settings.model import DATA_DIR
 from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.warning import AnswerWarning
 

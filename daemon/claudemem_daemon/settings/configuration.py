@@ -1,4 +1,4 @@
-"""The settings that are in force: settings.json as last accepted, folded with its rivals."""
+"""The settings that are in force: each settings.json as last accepted, and what overrides it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.dependencies import Dependency, each_path_once
@@ -14,25 +14,23 @@ from claudemem_daemon.hook import DEFAULT_TIMEOUT_MS, TIMEOUT
 from claudemem_daemon.local import home_dir
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
-from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, KEYS
-from claudemem_daemon.settings.model import Settings, Source
+from claudemem_daemon.settings.model import (
+    ALL_KEYS,
+    DATA_DIR,
+    DATA_DIR_KEY,
+    KEYS,
+    Settings,
+    Source,
+)
 from claudemem_daemon.settings.observer import observer_health
-from claudemem_daemon.settings.precedence import DataDir, Environments, Inputs, decide
-from claudemem_daemon.settings.settings_file import RejectedEdit, SettingsFile
+from claudemem_daemon.settings.precedence import Layers, decide
+from claudemem_daemon.settings.settings_file import LoadedFile, RejectedEdit, SettingsFile
 from claudemem_daemon.warning import AnswerWarning
 
 CLAUDE_DIR: Final = "CLAUDE_CONFIG_DIR"
 FILE: Final = "settings.json"
 
 MAX_FILES: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Reload:
-    """The revision in force after everything was read again, and what is to be said of it."""
-
-    revision: int
-    warnings: tuple[AnswerWarning, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +59,36 @@ class SettingsRevision:
         return self.configuration.revision == self.number
 
 
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """`decided_by` is the home folder's settings.json, where it was asked."""
+
+    path: str
+    source: Source
+    warnings: tuple[AnswerWarning, ...]
+    decided_by: LoadedFile | None = None
+
+
 class Configuration:
     """All settings of one process. Reads; creates nothing. Safe from several threads: a file that
     takes long to read holds up those alone who need it."""
 
     def __init__(self, environ: Mapping[str, str], memo: Memo | None = None) -> None:
+        self.home = home_dir(environ)
+        self.revision = 1
+        """Grows with every change of a settings.json that was seen, accepted or rejected."""
         self._memo = memo or Memo()
         self._environ = _ours(environ)
-        self._home = home_dir(environ)
-        self._at_home = self._new_file(os.path.join(self._home, ".claude-mem", FILE))
+        self._at_home = self._new_file(os.path.join(self.home, ".claude-mem", FILE))
         self._elsewhere: dict[str, SettingsFile] = {}
-        self._revision = 1
         self._lock = threading.Lock()
-
-    @property
-    def home(self) -> str:
-        """The user's home folder, by HOME or the password database."""
-        return self._home
-
-    @property
-    def revision(self) -> int:
-        """Grows with every change of a settings.json that was seen, accepted or rejected."""
-        return self._revision
 
     @property
     def settings_paths(self) -> tuple[str, ...]:
         """Every settings.json on which the answer to a caller that says nothing of its own depends:
         the one in the home folder, where it says which data dir counts, and the one in the data
         dir."""
-        data_dir = self._data_dir(self._environments({}))
+        data_dir = self._data_dir(Layers({}, self._environ, self.home))
         decider = (self._at_home.path,) if data_dir.decided_by is not None else ()
         return tuple(dict.fromkeys((*decider, os.path.join(data_dir.path, FILE))))
 
@@ -107,106 +106,96 @@ class Configuration:
         touches no path."""
         known: Settings | None = self._memo.last(_key(Question(cwd=None)))
         in_force = self._elsewhere.get(known.settings_path) if known is not None else None
-        last = (file.last for file in (self._at_home, in_force) if file is not None)
-        return any(loaded is not None and loaded.rejected is not None for loaded in last)
+        loaded = (file.last for file in (self._at_home, in_force) if file is not None)
+        return any(file is not None and file.rejected is not None for file in loaded)
 
     def timeout_ms(self, question: Question) -> int:
         """How long the question may take, as far as that is known without touching any path."""
         for values in (question.env, self._environ):
             with suppress(KeyError, ValueError):
-                value: int = KEYS[TIMEOUT].parse(values[TIMEOUT], self._home).value
+                value: int = KEYS[TIMEOUT].parse(values[TIMEOUT], self.home).value
                 return value
-        memo = self._memo
-        known = memo.last(_key(question)) or memo.last(_key(Question(cwd=None)))
+        known = self._memo.last(_key(question)) or self._memo.last(_key(Question(cwd=None)))
         return known.timeout_ms if known is not None else DEFAULT_TIMEOUT_MS
 
-    def reload(self) -> Reload:
-        """Read every known settings.json again by its content, whatever size and times say."""
+    def reload(self) -> Settings:
+        """Read every known settings.json again by its content, whatever size and times say; what is
+        then in force for a caller that says nothing of its own."""
         with self._lock:
             files = [self._at_home, *self._elsewhere.values()]
         self._memo.clear()
         for file in files:
             file.read()
-        settings = self.snapshot(Question(cwd=None))
-        return Reload(settings.revision, settings.warnings)
+        return self.snapshot(Question(cwd=None))
 
     def state(self) -> ConfigurationState:
-        """The settings in force, for `status`."""
-        settings = self.snapshot(Question(cwd=None))
-        # The snapshot has just looked at both files; no need to do so again.
-        settings_file = self._file(settings.settings_path)
-        file = settings_file.last or settings_file.current()
+        with each_path_once():
+            settings = self.snapshot(Question(cwd=None))
+            file = self._file(settings.settings_path).current()
+        source = settings.sources[DATA_DIR]
         rejected = file.rejected
-        if rejected is None and settings.sources[DATA_DIR].origin in ("settings", "default"):
-            decider = self._at_home.last
-            rejected = decider.rejected if decider is not None else None
+        decider = self._at_home.last
+        if rejected is None and decider is not None and source.origin in ("settings", "default"):
+            rejected = decider.rejected
         return ConfigurationState(
             path=settings.settings_path,
             exists=file.dependencies.state is not None,
-            revision=self._revision,
+            revision=self.revision,
             loaded_at=file.loaded_at,
             rejected=rejected,
             data_dir=settings.data_dir,
-            data_dir_source=settings.sources[DATA_DIR],
+            data_dir_source=source,
             warnings=settings.warnings,
         )
 
     def _decide(self, question: Question, refused: frozenset[str]) -> Settings:
-        environments = self._environments(question.env, refused)
+        daemon = {name: value for name, value in self._environ.items() if name not in refused}
+        layers = Layers(_ours(question.env), daemon, self.home)
         revision = 0
-        while revision != self._revision:
+        while revision != self.revision:
             # The number goes with what was seen: a change that is seen here, or by somebody else
             # meanwhile, is read again under its own number.
-            revision = self._revision
-            data_dir = self._data_dir(environments)
+            revision = self.revision
+            data_dir = self._data_dir(layers)
             path = os.path.join(data_dir.path, FILE)
             file = self._file(path).current()
-        claude_dir = environments.caller.get(CLAUDE_DIR) or environments.daemon.get(CLAUDE_DIR, "")
+        claude_dir = layers.caller.get(CLAUDE_DIR) or daemon.get(CLAUDE_DIR, "")
         if not os.path.isabs(claude_dir):
-            claude_dir = os.path.join(self._home, ".claude")
+            claude_dir = os.path.join(self.home, ".claude")
+        layers = replace(layers, path=path, file=file.values)
+        found = (data_dir.path, data_dir.source)
+        settings = decide(layers, question, found, claude_dir, self._memo)
         health = observer_health(data_dir.path)
-        dependencies: tuple[Dependency, ...] = (file.dependencies, health)
-        observer = (health.warning,) if health.warning is not None else ()
-        warnings = (*data_dir.warnings, *file.warnings, *observer)
+        dependencies: list[Dependency] = [SettingsRevision(self, revision)]
+        warnings: list[AnswerWarning] = []
         decider = data_dir.decided_by
         if decider is not None and path != self._at_home.path:
-            dependencies = (decider.dependencies, *dependencies)
+            dependencies.append(decider.dependencies)
             # What is to be said of the home folder's file by those who read another one.
-            about = (
+            warnings += (
                 warning
                 for warning in decider.warnings
                 if warning.key == DATA_DIR or warning.code == "settings_rejected"
             )
-            warnings = (*about, *warnings)
-        inputs = Inputs(
-            question=question,
-            environments=environments,
-            file=file.values,
-            path=path,
+        warnings += (*data_dir.warnings, *file.warnings)
+        warnings += (health.warning,) if health.warning is not None else ()
+        return replace(
+            settings,
             revision=revision,
-            data_dir=data_dir,
-            claude_dir=claude_dir,
-            warnings=warnings,
-            dependencies=(SettingsRevision(self, revision), *dependencies),
+            warnings=(*warnings, *settings.warnings),
+            dependencies=(*dependencies, file.dependencies, health, *settings.dependencies),
         )
-        return decide(inputs, self._memo)
 
-    def _environments(
-        self, env: Mapping[str, str], refused: frozenset[str] = frozenset()
-    ) -> Environments:
-        daemon = {name: value for name, value in self._environ.items() if name not in refused}
-        return Environments(_ours(env), daemon, self._home)
-
-    def _data_dir(self, environments: Environments) -> DataDir:
-        """The caller's word, the daemon's, the home folder's settings.json, `~/.claude-mem`."""
+    def _data_dir(self, layers: Layers) -> DataDir:
+        """The caller's, the daemon's, that of the home folder's settings.json, `~/.claude-mem`."""
         warnings: list[AnswerWarning] = []
-        found = environments.value(DATA_DIR_KEY, warnings)
+        found = layers.of_environment(DATA_DIR_KEY, warnings)
         if found is not None:
             return DataDir(*found, tuple(warnings))
         file = self._at_home.current()
         path, source = os.path.dirname(self._at_home.path), Source("default")
         if DATA_DIR in file.values:
-            path = DATA_DIR_KEY.parse(file.values[DATA_DIR], self._home).value
+            path = DATA_DIR_KEY.parse(file.values[DATA_DIR], self.home).value
             source = Source("settings", self._at_home.path)
         return DataDir(path, source, tuple(warnings), file)
 
@@ -223,11 +212,11 @@ class Configuration:
             return file
 
     def _new_file(self, path: str) -> SettingsFile:
-        return SettingsFile(path, self._home, self._changed)
+        return SettingsFile(path, self.home, self._changed)
 
     def _changed(self) -> None:
         with self._lock:
-            self._revision += 1
+            self.revision += 1
 
 
 def _key(question: Question) -> tuple[str, Question]:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings import modes
-from claudemem_daemon.settings.keys import (
+from claudemem_daemon.settings.model import (
     ALL_KEYS,
     DATA_DIR,
     KEYS,
     MAX_OBSERVATIONS,
     OWN_NAMES,
     Key,
+    Mode,
+    ModeItem,
+    Origin,
     Place,
-    clean_ids,
-    shown,
+    Settings,
+    Source,
     taken,
 )
-from claudemem_daemon.settings.model import Mode, ModeItem, Origin, Settings, Source
-from claudemem_daemon.settings.settings_file import LoadedFile
+from claudemem_daemon.settings.parsers import clean_ids, shown
 from claudemem_daemon.warning import AnswerWarning
 
 TYPES: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
@@ -33,7 +34,6 @@ SESSION_COUNT: Final = "CLAUDE_MEM_CONTEXT_SESSION_COUNT"
 SCOPE: Final = "CLAUDE_MEM_DAEMON_SCOPE"
 MODE: Final = "CLAUDE_MEM_MODE"
 CHARS: Final = "CLAUDE_MEM_DAEMON_CONTEXT_CHARS"
-MODES_DIR: Final = "CLAUDE_MEM_MODES_DIR"
 
 EVERYTHING: Final = ("*",)
 """The list that lifts a restriction."""
@@ -41,17 +41,22 @@ EVERYTHING: Final = ("*",)
 FEW_CHARS: Final = 300
 """Header, day, one row and the note on what was left out take about as much."""
 
+Found = tuple[Any, Source]
+
 
 @dataclass(frozen=True, slots=True)
-class Environments:
-    """The caller's and the daemon's, without what decides nothing."""
+class Layers:
+    """The caller's environment, the daemon's, and the accepted values of the settings.json at
+    `path`; `~` in any of them is `home`."""
 
     caller: Mapping[str, str]
     daemon: Mapping[str, str]
     home: str
+    path: str = ""
+    file: Mapping[str, Any] = field(default_factory=dict)
 
-    def value(self, key: Key, warnings: list[AnswerWarning]) -> tuple[Any, Source] | None:
-        """The caller's word, else the daemon's; a wrong one is reported and passed over."""
+    def of_environment(self, key: Key, warnings: list[AnswerWarning]) -> Found | None:
+        """The caller's value, else the daemon's; a wrong one is reported and passed over."""
         environments: tuple[tuple[Origin, Mapping[str, str]], ...] = (
             ("caller", self.caller),
             ("daemon", self.daemon),
@@ -66,114 +71,90 @@ class Environments:
                 return parsed.value, Source(origin, key.name)
         return None
 
-
-@dataclass(frozen=True, slots=True)
-class DataDir:
-    path: str
-    source: Source
-    warnings: tuple[AnswerWarning, ...] = ()
-    decided_by: LoadedFile | None = None
-    """The home folder's settings.json, where it was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """All sources of one snapshot; `file` holds only values that their parsers took."""
-
-    question: Question
-    environments: Environments
-    file: Mapping[str, Any]
-    path: str
-    revision: int
-    data_dir: DataDir
-    claude_dir: str
-    warnings: tuple[AnswerWarning, ...]
-    dependencies: tuple[Dependency, ...]
+    def find(self, key: Key, warnings: list[AnswerWarning]) -> Found | None:
+        """The value of the strongest source that has a usable one."""
+        found = self.of_environment(key, warnings)
+        if found is None and key.name in self.file:
+            value = key.parse(self.file[key.name], self.home).value
+            return None if value is None else (value, Source("settings", self.path))
+        return found
 
 
-def decide(inputs: Inputs, memo: Memo) -> Settings:
-    """One snapshot; `memo` is for the mode, which most edits leave as it is."""
-    chosen = _Chosen(inputs)
-    for name in KEYS:
-        chosen.choose(name)
-    mode = chosen.values[MODE]
-    folders = (chosen.values[MODES_DIR], inputs.data_dir.path, inputs.claude_dir)
+def decide(
+    layers: Layers, question: Question, data_dir: Found, claude_dir: str, memo: Memo
+) -> Settings:
+    """The settings for one question; `memo` is for the mode, which most edits leave as it is."""
+    chosen = _Chosen(layers, data_dir[1])
+    mode = chosen.values.pop("mode", KEYS[MODE].default)
+    folders = (chosen.values.get("modes_dir"), data_dir[0], claude_dir)
     loaded = memo.value(("mode", mode, folders), lambda: modes.load(mode, modes.folders(*folders)))
     if loaded.problem is not None:
         chosen.warn("mode_unavailable", f"{MODE} = {mode}: {loaded.problem}", MODE)
-    asked = inputs.question
-    types, types_restricted = chosen.whitelist(TYPES, asked.types, loaded.mode, loaded.mode.types)
-    concepts, concepts_restricted = chosen.whitelist(
-        CONCEPTS, asked.concepts, loaded.mode, loaded.mode.concepts
-    )
-    chosen.override(asked)
+    chosen.whitelist(TYPES, question.types, loaded.mode, loaded.mode.types)
+    chosen.whitelist(CONCEPTS, question.concepts, loaded.mode, loaded.mode.concepts)
+    chosen.override(question)
     chosen.check_room()
-    values = {key.field: chosen.values[name] for name, key in KEYS.items()}
-    values.update(mode=loaded.mode, types=types, concepts=concepts)
     return Settings(
-        **values,
-        revision=inputs.revision,
-        data_dir=inputs.data_dir.path,
-        settings_path=inputs.path,
-        types_restricted=types_restricted,
-        concepts_restricted=concepts_restricted,
+        **chosen.values,
+        mode=loaded.mode,
+        data_dir=data_dir[0],
+        settings_path=layers.path,
         own=chosen.own,
         sources=chosen.sources,
         warnings=tuple(chosen.warnings),
-        dependencies=(*inputs.dependencies, *loaded.dependencies),
+        dependencies=loaded.dependencies,
     )
 
 
 class _Chosen:
-    """The values chosen so far, each with its source."""
+    """What is chosen so far: `values` by the field of `Settings`, where it is no default; the
+    others by key."""
 
-    def __init__(self, inputs: Inputs) -> None:
-        self.inputs = inputs
+    def __init__(self, layers: Layers, source_of_data_dir: Source) -> None:
+        self.layers = layers
         self.values: dict[str, Any] = {}
         self.own: dict[str, Any] = {}
-        self.sources: dict[str, Source] = {DATA_DIR: inputs.data_dir.source}
-        self.warnings: list[AnswerWarning] = list(inputs.warnings)
+        self.sources = {DATA_DIR: source_of_data_dir}
+        self.warnings: list[AnswerWarning] = []
+        for key in KEYS.values():
+            self._choose(key)
 
-    def choose(self, name: str) -> None:
-        """The strongest source that has a usable value; a key of our own before claude-mem's."""
-        own = OWN_NAMES.get(name)
-        found = self._found(own) if own is not None else None
+    def _choose(self, key: Key) -> None:
+        """A key of our own comes before claude-mem's."""
+        found = None
+        own = OWN_NAMES.get(key.name)
+        if own is not None:
+            found = self.layers.find(ALL_KEYS[own], self.warnings)
         if own is not None and found is not None:
-            value, source = found
-            self.own[own], self.sources[own] = found
-            where = own if source.detail == own else f"{own} in {source.detail}"
-            found = value, replace(source, detail=where)
-        found = found or self._found(name) or (KEYS[name].default, Source("default"))
-        self.values[name], self.sources[name] = found
-
-    def _found(self, name: str) -> tuple[Any, Source] | None:
-        inputs, key = self.inputs, ALL_KEYS[name]
-        found = inputs.environments.value(key, self.warnings)
-        if found is None and name in inputs.file:
-            value = key.parse(inputs.file[name], inputs.environments.home).value
-            if value is not None:
-                return value, Source("settings", inputs.path)
-        return found
+            self.own[own], self.sources[own] = value, source = found
+            detail = own if source.detail == own else f"{own} in {source.detail}"
+            found = value, replace(source, detail=detail)
+        found = found or self.layers.find(key, self.warnings)
+        if found is None:
+            self.sources[key.name] = Source("default")
+        else:
+            self.values[key.field], self.sources[key.name] = found
 
     def warn(self, code: str, message: str, key: str, path: str | None = None) -> None:
         self.warnings.append(AnswerWarning(code, message, path, key))
 
     def whitelist(
         self, name: str, asked: tuple[str, ...] | None, mode: Mode, items: tuple[ModeItem, ...]
-    ) -> tuple[tuple[str, ...], bool]:
+    ) -> None:
         """The allowed ids, and whether they restrict anything."""
         of_mode = tuple(item.id for item in items)
-        ids: tuple[str, ...] | None = self.values[name]
+        ids: tuple[str, ...] | None = self.values.get(KEYS[name].field)
         if asked is not None:
             ids = clean_ids(asked)
             self.sources[name] = Source("request")
         elif ids is not None and self.sources[name].origin == "settings":
             ids = self._of_this_mode(name, mode, ids, of_mode)
+        restricted = ids != EVERYTHING
         if ids is None:
             self.sources[name] = Source("mode", mode.path or f"built-in mode {mode.id}")
             # A mode that lists no concepts has nothing to restrict them by.
-            return of_mode, bool(of_mode)
-        return ids, ids != EVERYTHING
+            ids, restricted = of_mode, bool(of_mode)
+        self.values |= {KEYS[name].field: ids, f"{KEYS[name].field}_restricted": restricted}
 
     def _of_this_mode(
         self, name: str, mode: Mode, ids: tuple[str, ...], of_mode: tuple[str, ...]
@@ -181,22 +162,20 @@ class _Chosen:
         """A list of settings.json in a mode other than `code`: what the mode does not know was left
         over from another mode, and none of it left means the mode's own list. In `code` an unknown
         id stays: it may be from a newer claude-mem, of which the store has rows."""
-        if mode.id.partition("--")[0] == modes.CODE.id or ids in ((), EVERYTHING):
-            return ids
         known = tuple(name for name in ids if name in of_mode)
-        if known == ids:
+        if mode.id.partition("--")[0] == modes.CODE.id or ids in (known, EVERYTHING):
             return ids
         unknown = ", ".join(shown(name) for name in ids if name not in of_mode)
-        own = OWN_NAMES[name]
-        key = own if own in self.own else name
+        key = OWN_NAMES[name] if OWN_NAMES[name] in self.own else name
+        path = self.layers.path
         if known:
-            message = f"{key} in {self.inputs.path}: mode {mode.id} has no {unknown}; left out"
+            message = f"{key} in {path}: mode {mode.id} has no {unknown}; left out"
         else:
             message = (
-                f"{key} in {self.inputs.path} is ignored: mode {mode.id} has no {unknown};"
+                f"{key} in {path} is ignored: mode {mode.id} has no {unknown};"
                 f" the mode's own list is used"
             )
-        self.warn("setting_of_other_mode", message, key, self.inputs.path)
+        self.warn("setting_of_other_mode", message, key, path)
         return known or None
 
     def override(self, question: Question) -> None:
@@ -208,12 +187,13 @@ class _Chosen:
             asked[LIMIT] = max(0, min(question.limit, MAX_OBSERVATIONS))
         if question.scope is not None:
             asked[SCOPE] = question.scope
-        self.values |= asked
-        self.sources |= dict.fromkeys(asked, Source("request"))
+        for name, value in asked.items():
+            self.values[KEYS[name].field] = value
+            self.sources[name] = Source("request")
 
     def check_room(self) -> None:
         """A context too small for words cannot say so itself. 0 is meant."""
-        chars, source = self.values[CHARS], self.sources[CHARS]
+        chars, source = self.values.get("context_chars", 0), self.sources[CHARS]
         if 0 < chars < FEW_CHARS:
             path = source.detail if source.origin == "settings" else None
             where = path or f"the {source.origin}'s environment"

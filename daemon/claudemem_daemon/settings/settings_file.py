@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from claudemem_daemon.dependencies import FileState, file_state
-from claudemem_daemon.settings.keys import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, Place, shown, taken
+from claudemem_daemon.settings.model import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, Place, taken
+from claudemem_daemon.settings.parsers import shown
 from claudemem_daemon.settings.sources import Document, Rejected, document, read_bytes
 from claudemem_daemon.warning import AnswerWarning
 
