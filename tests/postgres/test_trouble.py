@@ -18,6 +18,7 @@ import pytest
 from claudemem_daemon.database_url import CREATE_INDEX
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.postgres import make_store
+from claudemem_daemon.stores.recent import RecentRows
 from tests.postgres.conftest import Machine
 from tests.support.daemon import Daemon, eventually
 from tests.support.postgres import SCHEMA, Cluster, add_row
@@ -220,4 +221,9 @@ def test_without_psycopg_one_line_says_how_to_install_it(monkeypatch: pytest.Mon
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match="pipx inject claudemem-daemon"):
-        make_store("postgresql://reader@db/team", "postgresql://reader:secret@db/team", count(1))
+        make_store(
+            "postgresql://reader@db/team",
+            "postgresql://reader:secret@db/team",
+            count(1),
+            RecentRows(),
+        )

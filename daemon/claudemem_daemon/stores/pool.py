@@ -108,7 +108,7 @@ class StorePool:
             # psycopg is an extra, and loaded for those who use it alone.
             from claudemem_daemon.stores.postgres import make_store
 
-            return make_store(ref.path, ref.url, self._numbers)
+            return make_store(ref.path, ref.url, self._numbers, self._recent)
         return SqliteStore(ref.path, self._numbers, self._recent, untouched=self._untouched)
 
     def _sweep(self) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.interface import Store
+from claudemem_daemon.stores.recent import RecentRows
 
 
-def make_store(path: str, url: str, numbers: Iterator[int]) -> Store:
+def make_store(path: str, url: str, numbers: Iterator[int], recent: RecentRows) -> Store:
     """Raises `StoreError` where psycopg is not installed."""
     try:
         from claudemem_daemon.stores.postgres.database import DatabaseStore
@@ -18,4 +19,4 @@ def make_store(path: str, url: str, numbers: Iterator[int]) -> Store:
             path=path,
             reason="missing",
         ) from None
-    return DatabaseStore(path, url, numbers)
+    return DatabaseStore(path, url, numbers, recent)

@@ -30,10 +30,11 @@ LATE_MICROSECONDS: Final = 2_000_000
 """A row is dated when its transaction began. So long may one have run before it was committed."""
 BEGIN: Final = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off;"
-    " SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off"
+    " SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off;"
+    " SET LOCAL plan_cache_mode = force_generic_plan"
 )
 """The planner has no statistics of our filters, and would read and sort all rows of a project for
-the newest few. With these it goes down the index where there is one."""
+the newest few. With these it goes down the index where there is one, and plans a statement once."""
 UNKNOWN: Final = re.compile(r"^(database|role) .* does not exist$")
 """Of a connection that failed there is nothing but text."""
 WRONG_URL: Final = re.compile(rf"{UNKNOWN.pattern}|\binvalid \S+ value\b")

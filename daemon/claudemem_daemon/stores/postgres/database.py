@@ -16,6 +16,7 @@ from claudemem_daemon.stores.model import StoreVersion
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
 from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader, Index
+from claudemem_daemon.stores.recent import RecentRows, RecentValues
 
 MAX_IDLE: Final = 2
 RETRY_SECONDS: Final = (1.0, 60.0)
@@ -33,7 +34,7 @@ class DatabaseStore:
 
     IDLE_SECONDS: ClassVar = 3.0
 
-    def __init__(self, path: str, url: str, numbers: Iterator[int]) -> None:
+    def __init__(self, path: str, url: str, numbers: Iterator[int], recent: RecentRows) -> None:
         self.path = path
         self._url = url
         self._numbers = numbers
@@ -49,6 +50,7 @@ class DatabaseStore:
         self._failures = 0
         self._retry_at = 0.0
         self._answers: Answers | None = None
+        self._remembered = RecentValues(), recent
         self._outdated = 0
         """The number of a state that the database left."""
         self._answers_at = 0.0
@@ -79,7 +81,9 @@ class DatabaseStore:
             if self._error is not None and self._error.reason == "away":
                 self._error = None
             known = self._error
-            reader = DatabaseReader(answers, self._version(answers.number), session, indexed)
+            reader = DatabaseReader(
+                answers, self._version(answers.number), self._remembered, session, indexed
+            )
             yield reader
             if reader.has_read and self._error is known:  # nothing failed this time
                 self._error = None
@@ -164,7 +168,7 @@ class DatabaseStore:
             f"{error.message}; its rows here were read at {at}", path=self.path, reason="away"
         )
         version = self._version(self._away_number)
-        return DatabaseReader(answers, version, None, self._index, trouble)
+        return DatabaseReader(answers, version, self._remembered, None, self._index, trouble)
 
     def _session(self, deadline: Deadline) -> Session:
         """An idle session, or one that a thread of its own opens: to connect can take as long as

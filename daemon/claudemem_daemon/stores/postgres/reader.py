@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from claudemem_daemon.deadline import Deadline
@@ -18,6 +19,7 @@ from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import RANK, Candidate, candidate
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
+from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, text
 from claudemem_daemon.stores.sql import Column, Table, Wanted
 
@@ -110,6 +112,7 @@ class DatabaseReader(StoreReader):
         self,
         answers: Answers,
         version: StoreVersion,
+        remembered: tuple[RecentValues, RecentRows],
         session: Session | None,
         index: Index,
         trouble: StoreError | None = None,
@@ -117,6 +120,7 @@ class DatabaseReader(StoreReader):
         self.version = version
         self.trouble = trouble
         self._answers = answers
+        self._values, self._recent = remembered
         self._session = session
         self.has_read = False
         """Whether the database gave rows to this reader."""
@@ -191,7 +195,9 @@ class DatabaseReader(StoreReader):
         ids = self._ids([row.id for row in chosen])
         for start in range(0, len(ids), WIDE_ROWS):
             for cells in self._known(sql.whole(table, ids[start : start + WIDE_ROWS])):
-                yield self._row(cells, CELLS[table])
+                number = self._answers.number_of(str(cells[0]), int(cells[1]))
+                place = self.version.path, table, number
+                yield self._recent.row(place, cells, int(cells[1]) // 1000, partial(_row, place))
 
     def named(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self._numbers(sql.by_name(names)))
@@ -267,7 +273,7 @@ class DatabaseReader(StoreReader):
         )
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
-        return self._answers.get(("made", *of), make)
+        return self._values.made(of, make)
 
     def extend(self, deadline: Deadline) -> None:
         if self._session is not None:
@@ -283,29 +289,6 @@ class DatabaseReader(StoreReader):
         number = self._answers.number_of(identity, microseconds)
         return candidate(number, microseconds // 1000, project)
 
-    def _row(self, read: tuple[Any, ...], names: Sequence[str]) -> Row:
-        identity, microseconds, project, session, platform, sizes, *cells = read
-        large = too_large(("metadata", *names), sizes) if sizes is not None else ()
-        for number, name in enumerate(names):
-            if name in LISTS:
-                cells[number] = _as_written(cells[number])
-        for name, size in large:
-            if name not in LISTS:
-                beginning = cells[names.index(name)].encode()[:MAX_TEXT].decode("utf-8", "ignore")
-                cells[names.index(name)] = cut(beginning, size)
-        return Row(
-            id=self._answers.number_of(str(identity), int(microseconds)),
-            project=text(project),
-            merged=None,
-            epoch=int(microseconds) // 1000,
-            session=text(session),
-            platform=text(platform) if platform is not None else None,
-            origin=None,
-            cells=tuple(cells),
-            name=text(identity),
-            large=large,
-        )
-
     def _ids(self, numbers: Collection[int]) -> tuple[str, ...]:
         known = self._answers.ids
         return tuple(known[number] for number in numbers if number in known)
@@ -320,6 +303,32 @@ class DatabaseReader(StoreReader):
         rows = self._session.rows(query.text, query.parameters)
         self.has_read = True
         return rows
+
+
+def _row(place: tuple[str, Table, int], read: tuple[Any, ...], epoch: int | None) -> Row:
+    _, table, number = place
+    names = CELLS[table]
+    identity, _, project, session, platform, sizes, *cells = read
+    large = too_large(("metadata", *names), sizes) if sizes is not None else ()
+    for column, name in enumerate(names):
+        if name in LISTS:
+            cells[column] = _as_written(cells[column])
+    for name, size in large:
+        if name not in LISTS:
+            beginning = cells[names.index(name)].encode()[:MAX_TEXT].decode("utf-8", "ignore")
+            cells[names.index(name)] = cut(beginning, size)
+    return Row(
+        id=number,
+        project=text(project),
+        merged=None,
+        epoch=epoch,
+        session=text(session),
+        platform=text(platform) if platform is not None else None,
+        origin=None,
+        cells=tuple(cells),
+        name=text(identity),
+        large=large,
+    )
 
 
 def _page_size(limit: int) -> int:
