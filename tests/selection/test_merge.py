@@ -62,7 +62,7 @@ def run(
 
 def naive(described: list[list[dict[str, Any]]], limit: int) -> list[tuple[int, int]]:
     everything = [
-        (candidate_of(make(row)).rank, -number, row)
+        (candidate_of(make(row)), -number, row)
         for number, rows in enumerate(described)
         for row in rows
         if not row["theirs"]

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import Final, Generic, Literal, TypeVar
 
 from claudemem_daemon.stores.plans import Candidate
@@ -78,7 +79,7 @@ def endings(
     is asked between two batches whether there is no time for another.
     """
     flows = [_labelled(origin, candidates) for origin, candidates in lists]
-    ordered = heapq.merge(*flows, key=lambda pair: pair[1].rank, reverse=True)
+    ordered = heapq.merge(*flows, key=itemgetter(1), reverse=True)
     included = _Included[Origin]()
     least = 1
     while included.count < limit:

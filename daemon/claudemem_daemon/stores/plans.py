@@ -10,8 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import sql
@@ -43,7 +42,7 @@ TIME_LOOKS: Final = 40
 to fill the limit, before it is given up: the projects' rows are all old."""
 LEARNT_FOR: Final = 100
 """Answers for which a plan that was found by trying is taken at once."""
-MAX_LEARNT: Final = 32
+MAX_LEARNT: Final = 128
 BOTH_LOOKS: Final = 600
 """The same for both indexes: some 100,000 entries in all."""
 
@@ -61,46 +60,43 @@ class Ask(Protocol):
     ) -> Generator[Cells, None, None]: ...
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Candidate:
-    """A row before it is read: sorts as the answer does, oldest first. `epoch` is in ms."""
+class Candidate(NamedTuple):
+    """A row before it is read: sorts as the answer does, oldest first."""
 
-    rank: tuple[float, str, int]
-    id: int
-    epoch: int | None
+    at: float
+    """Milliseconds since 1970; those of a row without a usable time are -inf."""
     project: str
+    id: int
 
-
-RANK: Final = attrgetter("rank")
-"""For sorting; several times faster than to compare candidates whole."""
+    @property
+    def epoch(self) -> int | None:
+        return None if self.at == -math.inf else int(self.at)
 
 
 def candidate(identity: int, epoch: int | None, project: str) -> Candidate:
-    """Rows without a usable time come last."""
-    return Candidate(
-        (epoch if epoch is not None else -math.inf, project, identity), identity, epoch, project
-    )
+    return Candidate(-math.inf if epoch is None else epoch, project, identity)
 
 
 class Learnt:
-    """Plans that served where the one chosen by looking did not: ids that say nothing about times
-    are found out by trying. Each is forgotten after a while, for stores change. Which plan is used
-    never changes the rows. Safe from several threads."""
+    """Plans that served: choosing one reads an entry of each project, and ids that say nothing about
+    times are found out by trying. Each is forgotten after `LEARNT_FOR` uses or `FEW` rows more, for
+    stores change. Which plan is used never changes the rows. Safe from several threads."""
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[object, ...], tuple[Plan, int]] = {}
+        self._plans: dict[tuple[object, ...], tuple[Plan, int, int]] = {}
 
-    def plan(self, table: Table, wanted: Wanted) -> Plan | None:
-        key = table, wanted.projects, wanted.merged
-        plan, uses = self._plans.pop(key, (None, 0))
-        if plan is not None and uses > 1:
-            self._plans[key] = plan, uses - 1
+    def plan(self, of: tuple[object, ...], highest_id: int) -> Plan | None:
+        plan, uses, learnt_at = self._plans.pop(of, (None, 0, 0))
+        if plan is None or not 0 <= highest_id - learnt_at < FEW:
+            return None
+        if uses > 1:
+            self._plans[of] = plan, uses - 1, learnt_at
         return plan
 
-    def learn(self, table: Table, wanted: Wanted, plan: Plan) -> None:
+    def learn(self, of: tuple[object, ...], highest_id: int, plan: Plan) -> None:
         if len(self._plans) >= MAX_LEARNT:
             self._plans.clear()
-        self._plans[table, wanted.projects, wanted.merged] = plan, LEARNT_FOR
+        self._plans[of] = plan, LEARNT_FOR, highest_id
 
 
 @dataclass(slots=True)
@@ -109,15 +105,21 @@ class Search:
 
     table: Table
     wanted: Wanted
-    limit: int
+    asked: int
+    """How many rows the whole answer may have."""
     found: dict[int, Candidate] = field(default_factory=dict)
     given: set[int] = field(default_factory=set)
+
+    @property
+    def limit(self) -> int:
+        """How many are looked for before the first is given."""
+        return min(self.asked, AT_ONCE)
 
     def fresh(self, since: int | None = None) -> Iterator[Candidate]:
         """Those found, at least as new as `since`, that were not given yet, in order; they are from
         now on."""
-        for one in sorted(self.found.values(), key=RANK, reverse=True):
-            if one.id not in self.given and (since is None or (one.epoch or 0) >= since):
+        for one in sorted(self.found.values(), reverse=True):
+            if one.id not in self.given and (since is None or one.at >= since):
                 self.given.add(one.id)
                 yield one
 
@@ -147,9 +149,16 @@ class Plans:
         total = self._number(sql.highest_id(table))
         if wanted.above is not None and total - wanted.above <= RECENT_ROWS:
             return "recent"
-        learnt = self._learnt.plan(table, wanted)
-        if learnt is not None:
-            return learnt
+        of = table, wanted.projects, wanted.merged, limit
+        plan = self._learnt.plan(of, total)
+        if plan is None:
+            plan = self._cheapest(table, wanted, limit, total)
+            self._learnt.learn(of, total, plan)
+        elif plan in ("time", "both") and not self._uniform(table):
+            return "project"
+        return plan
+
+    def _cheapest(self, table: Table, wanted: Wanted, limit: int, total: int) -> Plan:
         if self._schema.index_on(table, "created_at_epoch") is None:
             return "project"
         many = sum(len(names) for _, names in wanted.branches) > MAX_WALKS
@@ -189,7 +198,7 @@ class Plans:
     ) -> Generator[Candidate, None, None]:
         """All matching rows in order, worked out about `limit` at a time, or `AT_ONCE`. What was
         found comes before an error; of a damaged page so do all rows that can be read."""
-        search = Search(table, wanted, min(limit, AT_ONCE))
+        search = Search(table, wanted, limit)
         try:
             plan = self.choose(table, wanted, limit)
             if plan == "recent":
@@ -267,7 +276,7 @@ class Plans:
             if not down_to:
                 yield from search.fresh()
                 return
-            newest = sorted(found.values(), key=RANK, reverse=True)
+            newest = sorted(found.values(), reverse=True)
             since = newest[min(target, len(newest)) - 1].epoch
             lowest = max(reached or 0 for reached in down_to.values())
             if since is None or not self._late(search, since, lowest):
@@ -294,7 +303,6 @@ class Plans:
 
     def _disordered(self, search: Search) -> Iterator[Candidate]:
         """All matching rows where ids say nothing about times."""
-        search.limit = max(MIN_STEP, search.limit)
         if self._uniform(search.table):
             return self._by_time(search, ("time", "both"), learn=True)
         return self._all(search)
@@ -314,7 +322,8 @@ class Plans:
             except OutOfBudget:
                 continue
             if learn:
-                self._learnt.learn(search.table, search.wanted, plan)
+                of = search.table, search.wanted.projects, search.wanted.merged, search.asked
+                self._learnt.learn(of, self._number(sql.highest_id(search.table)), plan)
             yield from search.fresh()
             if not ended and plan == "time":
                 yield from self._on_by_time(search, statement)
@@ -386,27 +395,20 @@ class Plans:
 def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
     """All of them, each once: a row can be reached by its project and by where it was merged.
     When time is over, what was found comes before the error."""
-    # Most of these rows are never asked for, so they are sorted as bare tuples.
-    ranks: set[tuple[float, str, int]] = set()
+    found: set[Candidate] = set()
     error: StoreError | None = None
     try:
-        ranks.update(_rank(row) for row in rows)
+        found.update(map(_candidate, rows))
     except StoreError as failure:
         if failure.reason in DAMAGED:
             raise
         error = failure
-    for at, project, identity in sorted(ranks, reverse=True):
-        yield candidate(identity, None if at == -math.inf else int(at), project)
+    yield from sorted(found, reverse=True)
     if error is not None:
         raise error
 
 
-def _rank(row: Sequence[Cell]) -> tuple[float, str, int]:
+def _candidate(row: Cells) -> Candidate:
     identity, written, created_at, project = row
     epoch = epoch_ms(written, created_at)
-    return (-math.inf if epoch is None else epoch, text(project), int(identity or 0))
-
-
-def _candidate(row: Sequence[Cell]) -> Candidate:
-    at, project, identity = _rank(row)
-    return candidate(identity, None if at == -math.inf else int(at), project)
+    return Candidate(-math.inf if epoch is None else epoch, text(project), int(identity or 0))

@@ -16,7 +16,7 @@ from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import ExplainedQuery, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
-from claudemem_daemon.stores.plans import RANK, Candidate, candidate
+from claudemem_daemon.stores.plans import Candidate, candidate
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
@@ -167,11 +167,11 @@ class DatabaseReader(StoreReader):
                     continue
                 # Rows of one millisecond are in order only when all of them are here.
                 if same and same[0].epoch != row.epoch:
-                    yield from sorted(same, key=RANK, reverse=True)
+                    yield from sorted(same, reverse=True)
                     same = []
                 same.append(row)
             if len(page) < size:
-                yield from sorted(same, key=RANK, reverse=True)
+                yield from sorted(same, reverse=True)
                 return
             before = int(page[-1][1]), str(page[-1][0])
 
@@ -205,7 +205,7 @@ class DatabaseReader(StoreReader):
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
         found = self._known(sql.matching(table, wanted, self._ids(ids)))
         rows = (self._candidate(str(row[0]), int(row[1]), row[2]) for row in found)
-        return sorted(rows, key=RANK, reverse=True)
+        return sorted(rows, reverse=True)
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
         return self._numbers(sql.with_words(words))
