@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.derived import Derived
-from claudemem_daemon.selection.model import Observation
+from claudemem_daemon.stores.rows import Row
 from tests.context.factory import context, rows, selection
 
 
@@ -43,11 +43,11 @@ def test_nothing_is_kept_of_what_is_gone() -> None:
 
 
 def test_entries_are_remembered_from_the_first_rendering_on() -> None:
-    rendered, chosen = Derived[Observation, RenderedEntry](), selection(rows(3))
+    rendered, chosen = Derived[Row, RenderedEntry](), selection(rows(3))
     text = context(chosen, rendered=rendered).text
     assert len(rendered) == 3
-    known = [rendered.get(row) for row in chosen.observations]
+    known = [rendered.get(row.row) for row in chosen.observations]
     assert context(chosen, rendered=rendered).text == text
     assert all(
-        rendered.get(row) is one for row, one in zip(chosen.observations, known, strict=True)
+        rendered.get(row.row) is one for row, one in zip(chosen.observations, known, strict=True)
     )

@@ -19,14 +19,15 @@ from claudemem_daemon.errors import InvalidRequest, StoreError
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection import lookup
 from claudemem_daemon.selection.admission import admit
-from claudemem_daemon.selection.lookup import Ref, Search
+from claudemem_daemon.selection.by_id import Ref, parse_ref, rows_by_id
+from claudemem_daemon.selection.lost import LostRows
+from claudemem_daemon.selection.search import search_rows
 from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.claude_mem_keys import suggest
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.settings.sources import read_values
-from claudemem_daemon.shapes import explain_shape, plain, row_shape, warning_shapes
+from claudemem_daemon.shapes import explain_shape, plain, row_shapes, warning_shapes
 from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
@@ -45,12 +46,13 @@ def shown(
 ) -> dict[str, Any]:
     """The shape of `GET /v1/observations`. Ids are looked for in every worktree's rows."""
     resolved = pipeline.resolved(replace(question, scope=question.scope or "all"))
-    found = lookup.show(refs, resolved, pipeline.pool, deadline)
+    found = rows_by_id(refs, resolved, pipeline.pool, deadline)
+    lost = LostRows()
     return {
-        "observations": [row_shape(row) for row in found.observations],
-        "summaries": [row_shape(row) for row in found.summaries],
+        "observations": row_shapes(found.observations, lost),
+        "summaries": row_shapes(found.summaries, lost),
         "missing": list(found.missing),
-        "warnings": warning_shapes((*resolved.warnings, *found.warnings)),
+        "warnings": warning_shapes((*resolved.warnings, *found.warnings, *lost.warnings())),
     }
 
 
@@ -62,12 +64,12 @@ def searched(
         raise InvalidRequest("q: give the words to look for")
     limit = SEARCH_LIMIT if question.limit is None else question.limit
     resolved = pipeline.resolved(question)
-    wanted = Search(words, limit, since)
-    found = lookup.search_rows(wanted, resolved, pipeline.pool, deadline)
+    found = search_rows(words, limit, since, resolved, pipeline.pool, deadline)
+    lost = LostRows()
     return {
-        "observations": [row_shape(row) for row in found.observations],
+        "observations": row_shapes(found.observations, lost),
         "how": found.how,
-        "warnings": warning_shapes((*resolved.warnings, *found.warnings)),
+        "warnings": warning_shapes((*resolved.warnings, *found.warnings, *lost.warnings())),
     }
 
 
@@ -146,7 +148,7 @@ def parse_refs(texts: Iterable[str]) -> tuple[Ref, ...]:
     parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     refs: list[Ref] = []
     for part in parts:
-        ref = lookup.parse_ref(part)
+        ref = parse_ref(part)
         if ref is None:
             raise InvalidRequest(f"ids: {part[:40]!r} is no id; ids look like 12, b7 or S3")
         refs.append(ref)

@@ -27,9 +27,9 @@ from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import Repository
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.resolved import ResolvedQuestion
+from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.explain import Explanation, explain
-from claudemem_daemon.selection.lookup import Ref
-from claudemem_daemon.selection.model import Observation, Selection
+from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.checkout_env import without_checkouts_word
 from claudemem_daemon.settings.configuration import Configuration
@@ -112,8 +112,7 @@ class Pipeline:
         self.trust = trust
         self.pool = pool
         self.memo = memo
-        self._decoded = Derived[Row, Observation]()
-        self._rendered = Derived[Observation, RenderedEntry]()
+        self._rendered = Derived[Row, RenderedEntry]()
 
     def resolved(self, question: Question) -> ResolvedQuestion:
         """Settings, repository, keys and stores for `question`; opens no store."""
@@ -161,18 +160,14 @@ class Pipeline:
 
     def _ask(self, question: Question, deadline: Deadline) -> Answer:
         resolved = self.resolved(question)
-        selection = self._selected(resolved, deadline)
+        selection = select(resolved, self.pool, deadline)
         if _lost(resolved, selection):
             # The located store is gone: whether there is none now, locating it again has to say.
             forget_paths()
             anew = self.resolved(question)
             if anew.located != resolved.located:
-                resolved, selection = anew, self._selected(anew, deadline)
+                resolved, selection = anew, select(anew, self.pool, deadline)
         return Answer(resolved, selection)
-
-    def _selected(self, resolved: ResolvedQuestion, deadline: Deadline) -> Selection:
-        decoded = self._decoded if resolved.settings.limit <= MAX_DERIVED else None
-        return select(resolved, self.pool, deadline, decoded)
 
     def context(
         self,
@@ -263,8 +258,7 @@ def writing_time(selection: Selection, deadline: Deadline | None) -> Callable[[]
     """Tells when no further row may be written, for those that are must still be joined."""
     if deadline is None:
         return lambda: False
-    rows = selection.observations
-    joining = JOINING * len(rows) + JOINING_TEXT * sum([len(row.narrative) for row in rows])
+    joining = sum([JOINING + JOINING_TEXT * one.row.size for one in selection.observations])
     until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
     return lambda: until.passed
 
@@ -291,12 +285,5 @@ def _lost(resolved: ResolvedQuestion, selection: Selection) -> bool:
 
 
 def _rows_weight(answer: Answer) -> int:
-    rows, sessions = answer.selection.observations, answer.selection.summaries
-    return (
-        ROW_WEIGHT * (len(rows) + len(sessions))
-        + sum(len(row.narrative) + sum(map(len, row.facts)) for row in rows)
-        + sum(
-            len(row.learned) + len(row.completed) + len(row.investigated) + len(row.notes)
-            for row in sessions
-        )
-    )
+    rows = (*answer.selection.observations, *answer.selection.summaries)
+    return sum([ROW_WEIGHT + shown.row.size for shown in rows])

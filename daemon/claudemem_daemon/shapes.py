@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from claudemem_daemon.pipeline import Answer
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
+from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.model import Filters, Observation, Summary
 from claudemem_daemon.settings.model import DATA_DIR, KEYS, OWN_NAMES, Settings, Source
 from claudemem_daemon.warning import AnswerWarning
@@ -43,14 +45,14 @@ def _encoded(value: Any) -> str:
 
 def query_shape(answer: Answer) -> dict[str, Any]:
     """The answer of `/v1/query` and of `query --json`."""
-    selection = answer.selection
+    selection, lost = answer.selection, LostRows()
     return {
-        "observations": [row_shape(row) for row in selection.observations],
-        "summaries": [row_shape(row) for row in selection.summaries],
+        "observations": row_shapes(selection.observations, lost),
+        "summaries": row_shapes(selection.summaries, lost),
         "projects": [_fields(project, _PROJECT) for project in selection.projects],
         "stores": [_fields(store, _STORE) for store in selection.stores],
         "filters": filters_shape(selection.filters),
-        "warnings": warning_shapes(answer.warnings),
+        "warnings": warning_shapes((*answer.warnings, *lost.warnings())),
     }
 
 
@@ -116,6 +118,11 @@ def of_settings(explained: Mapping[str, Any]) -> dict[str, Any]:
             warning for warning in explained["warnings"] if warning["code"].startswith(OF_SETTINGS)
         ],
     }
+
+
+def row_shapes(rows: Iterable[Observation | Summary], lost: LostRows) -> list[dict[str, Any]]:
+    """The rows as JSON has them; without those that cannot be shown, which are noted in `lost`."""
+    return [shape for row in rows for shape in lost.attempt(row.store, partial(row_shape, row))]
 
 
 def row_shape(row: Observation | Summary) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +28,8 @@ from claudemem_daemon.selection.model import (
     Summary,
 )
 from claudemem_daemon.settings.model import Mode, ModeItem, Settings, Source
-from claudemem_daemon.stores.model import StoreReport
+from claudemem_daemon.stores.model import StoreRef, StoreReport
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS, Row
 from claudemem_daemon.warning import AnswerWarning
 
 STORE = "/home/u/.claude-mem/claude-mem.db"
@@ -113,28 +115,30 @@ OK = StoreReport(STORE, True, None, 34, "shared store")
 
 def row(number: int = 1, **fields: Any) -> Observation:
     """An observation of the main checkout; `number` is its id, and higher ones are newer."""
-    plain = Observation(
-        id=number,
-        project="app",
-        store=STORE,
-        type="bugfix",
-        title=f"title {number}",
-        subtitle="",
-        narrative="",
-        facts=(),
-        concepts=("gotcha",),
-        files_read=(),
-        files_modified=(),
-        created_at="",
-        created_at_epoch=NOON + number * 60_000,
-        discovery_tokens=0,
-        memory_session_id="s",
-        platform_source="claude",
-        key="app",
+    plain = {"type": "bugfix", "title": f"title {number}", "concepts": ("gotcha",)}
+    return Observation(
+        *_stored(number, {**plain, **fields}, OBSERVATION_CELLS),
+        fields.get("key", fields.get("project", "app")),
     )
-    if "project" in fields:
-        fields.setdefault("key", fields["project"])
-    return replace(plain, **fields)
+
+
+def _stored(number: int, fields: Mapping[str, Any], cells: tuple[str, ...]) -> tuple[Row, StoreRef]:
+    row = Row(
+        id=number,
+        project=fields.get("project", "app"),
+        merged=None,
+        epoch=fields.get("created_at_epoch", NOON + number * 60_000),
+        session=fields.get("memory_session_id", "s"),
+        platform=fields.get("platform_source", "claude"),
+        origin=None,
+        cells=tuple(_cell(fields.get(name)) for name in cells),
+        name=fields.get("name", ""),
+    )
+    return row, StoreRef(fields.get("store", STORE), "told", fields.get("letter", ""))
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, tuple) else value
 
 
 def rows(count: int, **fields: Any) -> tuple[Observation, ...]:
@@ -143,22 +147,14 @@ def rows(count: int, **fields: Any) -> tuple[Observation, ...]:
 
 
 def session(number: int = 1, **fields: Any) -> Summary:
-    plain = Summary(
-        id=number,
-        project="app",
-        store=STORE,
-        request=f"request {number}",
-        investigated="looked",
-        learned="learnt",
-        completed="did",
-        next_steps="go on",
-        notes="",
-        created_at="",
-        created_at_epoch=NOON + number * 60_000,
-        memory_session_id="s",
-        platform_source="claude",
-    )
-    return replace(plain, **fields)
+    plain = {
+        "request": f"request {number}",
+        "investigated": "looked",
+        "learned": "learnt",
+        "completed": "did",
+        "next_steps": "go on",
+    }
+    return Summary(*_stored(number, {**plain, **fields}, SUMMARY_CELLS))
 
 
 def selection(
@@ -195,7 +191,7 @@ def context(
     unit: Unit = "utf16",
     settings: Mapping[str, Any] | None = None,
     deadline: Deadline | None = None,
-    rendered: Derived[Observation, RenderedEntry] | None = None,
+    rendered: Derived[Row, RenderedEntry] | None = None,
 ) -> Context:
     asked = question if question is not None else Question(cwd="/w/app")
     chosen_settings = replace(SETTINGS, **(settings or {}))

@@ -18,7 +18,8 @@ from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey
-from claudemem_daemon.selection.model import Observation, ProjectReport
+from claudemem_daemon.selection.model import ProjectReport
+from claudemem_daemon.stores.rows import Row
 from tests.context.factory import KEYS, NOON, context, row, rows, selection, session
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -316,7 +317,7 @@ def test_the_last_session_can_be_switched_off() -> None:
 
 
 def test_a_last_session_of_blanks_is_a_line_like_others() -> None:
-    empty = session(5, request="", investigated="\x00", learned="", completed="", next_steps="")
+    empty = session(5, request="", investigated="\x01", learned="", completed="", next_steps="")
     text = context(selection([row(1)], [empty])).text
     assert "Last session" not in text
     assert "S5 12:05 ▸ (no request)" in text
@@ -407,7 +408,7 @@ def test_what_was_written_before_is_taken_only_where_it_would_come_out_the_same(
         row(2, title="t" * 600, type="bugfix", project="app/app-a", files_read=("a.py",)),
         row(1, title="|é|", subtitle="s", store="/other.db"),
     )
-    written = Derived[Observation, RenderedEntry]()
+    written = Derived[Row, RenderedEntry]()
     for one in asked:
         rows = many if one["also"] else many[:2]  # a second store gives ids their letters
         view = {name: value for name, value in one.items() if name != "also"}

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from claudemem_daemon.context import sanitize
 from claudemem_daemon.question import Question
 from claudemem_daemon.render_inputs import read_render_inputs
-from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.shapes import as_json, row_shape
 from claudemem_daemon.stores.model import StoreRef
@@ -24,6 +23,13 @@ from tests.context.factory import STORE, context, row, selection, session
 BAD = "a text that cannot be written"
 SESSION = {"investigated": "", "learned": "", "completed": "", "next_steps": ""}
 SETTINGS = {"full_count": 9, "full_field": "narrative", "context_chars": 100_000}
+
+
+class BadNumber(int):
+    """A number that cannot be worked with, as none of a store is."""
+
+    def __abs__(self) -> int:
+        raise LookupError
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +55,7 @@ def unwritable(monkeypatch: pytest.MonkeyPatch) -> None:
         {"facts": (BAD,)},
         {"type": BAD},
         {"project": BAD},
-        {"discovery_tokens": None},
+        {"discovery_tokens": BadNumber()},
     ],
     ids=str,
 )
@@ -142,8 +148,8 @@ def test_no_value_of_a_store_is_such_a_row(
     observed: list[Row], sessions: list[Row], human: bool, field: str
 ) -> None:
     ref = StoreRef(STORE, "told")
-    observations: list[Observation] = [decode.observation(one, ref, "app") for one in observed]
-    summaries: list[Summary] = [decode.summary(one, ref) for one in sessions]
+    observations: list[Observation] = [Observation(one, ref, "app") for one in observed]
+    summaries: list[Summary] = [Summary(one, ref) for one in sessions]
     made = context(
         selection(observations, summaries),
         question=Question(cwd="/w/app", human=human),

@@ -12,8 +12,8 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
+from claudemem_daemon.selection.by_id import parse_ref
 from claudemem_daemon.selection.explain import Explanation, explain
-from claudemem_daemon.selection.lookup import parse_ref
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.checkout_env import CheckoutEnv

@@ -16,17 +16,30 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.pipeline import Answer
 from claudemem_daemon.question import Question
-from claudemem_daemon.selection import decode
+from claudemem_daemon.selection import model
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.sources import Sources
+from claudemem_daemon.shapes import query_shape
 from claudemem_daemon.stores import connection, reader
 from claudemem_daemon.stores.connection import Guard
 from claudemem_daemon.stores.failures import slow
 from claudemem_daemon.stores.reader import SqliteReader
-from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.stores.rows import Row, text
 from claudemem_daemon.stores.sqlite_store import MAX_IDLE
-from tests.selection.asking import ask, exact, ids, make_keys, open_pool, prefix
+from tests.selection.asking import (
+    QUESTION,
+    ask,
+    exact,
+    ids,
+    located,
+    make_keys,
+    make_settings,
+    open_pool,
+    prefix,
+    resolve,
+)
 from tests.stores.reading import settle
 from tests.support.stores import (
     BASE_EPOCH,
@@ -624,26 +637,26 @@ def test_more_rows_are_found_where_the_first_ones_are_no_use(store: str, tmp_pat
 def test_a_fault_of_ours_in_a_row_costs_that_row_and_says_so(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_observations(store, [{"title": title} for title in ("one", "odd", "two", "odder")])
-    decode_well, row_well = decode.observation, reader._row
+    add_observations(store, [{"title": title} for title in ("one", "odd", "two", "odder", "odd")])
+    row_well = reader._row
 
-    def decode_badly(row: Row, *rest: Any) -> Any:
-        if "odd" in row.cells:
+    def text_badly(cell: Any) -> str:
+        if cell == "odd":
             raise RuntimeError("a stranger's text")
-        return decode_well(row, *rest)
+        return text(cell)
 
     def row_badly(cells: tuple[Any, ...], epoch: int | None) -> Row:
         if "odder" in cells:
             raise RuntimeError("a stranger's text")
         return row_well(cells, epoch)
 
-    monkeypatch.setattr(decode, "observation", decode_badly)
     monkeypatch.setattr(reader, "_row", row_badly)
-    selection = ask(store)
-    assert [row.title for row in selection.observations] == ["two", "one"]
-    (warning,) = selection.warnings
-    assert (warning.code, warning.path) == ("store_rows", store)
-    assert "2 rows" in warning.message
+    monkeypatch.setattr(model, "text", text_badly)
+    settings, keys, stores = make_settings(), make_keys("app"), located(store)
+    shape = query_shape(Answer(resolve(QUESTION, settings, keys, stores), ask(store)))
+    assert [row["title"] for row in shape["observations"]] == ["two", "one"]
+    assert [(one["code"], one["path"]) for one in shape["warnings"]] == [("store_rows", store)] * 2
+    assert [one["message"].split()[1] for one in shape["warnings"]] == ["1", "2"]
 
 
 @pytest.mark.parametrize("method", ["present", "flow", "rows", "_flow", "highest_id"])

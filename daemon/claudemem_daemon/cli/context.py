@@ -25,7 +25,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.selection.lookup import Ref
+from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.shapes import as_json, query_shape
 
 

@@ -12,6 +12,7 @@ from claudemem_daemon.context.formatter import RowWords
 from claudemem_daemon.context.options import RenderOptions
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.selection.model import Observation, Summary
+from claudemem_daemon.stores.rows import Row
 
 MAX_TITLE_CHARS: Final = 500
 """A longer title is a pasted text: it would push out other rows."""
@@ -63,7 +64,7 @@ def timeline(
     options: RenderOptions,
     budget: Budget,
     late: Callable[[], bool],
-    rendered: Derived[Observation, RenderedEntry],
+    rendered: Derived[Row, RenderedEntry],
 ) -> Timeline:
     """Both lists in their own order, a session above the rows that are not newer; at most what the
     budget could hold, and what was rendered before it got `late`. Takes `rendered` entries again.
@@ -100,17 +101,19 @@ class _Writer:
 
     options: RenderOptions
     fingerprint: tuple[object, ...]
-    rendered: Derived[Observation, RenderedEntry]
+    rendered: Derived[Row, RenderedEntry]
     moment: Moment | None = None
     origin: str = ""
 
     def row(self, row: Observation, *, full: bool) -> list[Entry]:
-        return self.options.written(row.store, lambda: self._row(row, full=full))
+        return self.options.lost.attempt(row.store, lambda: self._row(row, full=full))
 
     def session(self, session: Summary) -> list[Entry]:
         # Its line may have to go, and then another is the one above.
         self.origin = ""
-        return self.options.written(session.store, lambda: session_entry(session, self.options))
+        return self.options.lost.attempt(
+            session.store, lambda: session_entry(session, self.options)
+        )
 
     def _row(self, row: Observation, *, full: bool) -> Entry:
         options = self.options
@@ -119,11 +122,11 @@ class _Writer:
         time = "" if moment == self.moment else moment.time
         label = (same and options.formatter.same_origin) or origin
         made_of = (self.fingerprint, full, moment, time, label, options.marks(row.type), row.letter)
-        known = self.rendered.get(row)
+        known = self.rendered.get(row.row)
         if known is None or known[0] != made_of:
             shown = replace(moment, time=time)
             entry = observation_entry(row, shown, label, options, full=full)
-            known = self.rendered.put(row, (made_of, entry))
+            known = self.rendered.put(row.row, (made_of, entry))
         self.moment, self.origin = moment, origin
         return known[1]
 

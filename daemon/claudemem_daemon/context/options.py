@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.formatter import Formatter
 from claudemem_daemon.database_url import is_database
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.model import Selection
-from claudemem_daemon.selection.sources import lost_rows
 from claudemem_daemon.settings.model import ModeItem, Settings
-from claudemem_daemon.stores.failures import log_fault
-from claudemem_daemon.warning import AnswerWarning
-
-T = TypeVar("T")
 
 WORK_MARK: Final = "⚒"
 
@@ -63,8 +58,8 @@ class RenderOptions:
     max_chars: int | None
     _marks: dict[str, tuple[str, str]] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
-    _lost: Counter[str] = field(default_factory=Counter)
-    """Store -> rows that could not be written; without a store, the prior message."""
+    lost: LostRows = field(default_factory=LostRows)
+    """What could not be written."""
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
@@ -93,25 +88,6 @@ class RenderOptions:
             name = self.formatter.text(self.origins.of(project), 60)
             self._labels[project] = self.formatter.origin(name) if name else ""
         return self._labels[project]
-
-    def written(self, store: str, write: Callable[[], T]) -> list[T]:
-        """What `write` makes of a row of a store, or of the prior message (no store); empty where it
-        raises, which costs that alone."""
-        try:
-            return [write()]
-        except Exception as error:  # noqa: BLE001 - whatever it is
-            log_fault(error, store or "prior message")
-            self._lost[store] += 1
-            return []
-
-    def warnings(self) -> tuple[AnswerWarning, ...]:
-        """What could not be written."""
-        return tuple(
-            lost_rows(store, rows)
-            if store
-            else AnswerWarning("prior_message", "the last message cannot be shown: left out")
-            for store, rows in self._lost.items()
-        )
 
 
 def origin_labels(question: Question, keys: ProjectKeys, selection: Selection) -> OriginLabels:

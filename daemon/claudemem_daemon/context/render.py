@@ -20,9 +20,10 @@ from claudemem_daemon.context.options import RenderOptions, origin_labels
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection.model import Observation, Selection, Summary
+from claudemem_daemon.selection.model import Selection, Summary
 from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.warning import AnswerWarning
 
 
@@ -59,7 +60,7 @@ class ContextRequest:
 def make_context(
     request: ContextRequest,
     late: Callable[[], bool] = lambda: False,
-    rendered: Derived[Observation, RenderedEntry] | None = None,
+    rendered: Derived[Row, RenderedEntry] | None = None,
 ) -> Context:
     """The context of a selection; empty text where nothing is wanted (an excluded project; limit 0,
     and no session to tell of) or a delta (`question.since`) has nothing new.
@@ -76,7 +77,7 @@ def make_context(
     options = _options(request)
     draft = _draft(request, options, late, Derived() if rendered is None else rendered)
     cut = draft.timeline.late
-    warnings = options.warnings()
+    warnings = options.lost.warnings()
     if request.news and not draft.rows:
         return Context("", 0, 0, 0, warnings)
     fitted = fit(draft, request.budget)
@@ -89,7 +90,7 @@ def _draft(
     request: ContextRequest,
     options: RenderOptions,
     late: Callable[[], bool],
-    rendered: Derived[Observation, RenderedEntry],
+    rendered: Derived[Row, RenderedEntry],
 ) -> Draft:
     selection, settings = request.selection, request.settings
     last = _last_summary(request)
@@ -113,7 +114,7 @@ def _draft(
 
     ours = request.cap is None or request.cap >= settings.context_chars
     message = request.prior_message
-    prior = options.written("", lambda: sections.prior_message(message, options))
+    prior = options.lost.attempt("", lambda: sections.prior_message(message, options))
     labelled = apart is not None and bool(summary.versions and options.origin(apart.project))
     return Draft(
         formatter=options.formatter,
@@ -132,7 +133,7 @@ def _last_section(last: Summary | None, options: RenderOptions) -> tuple[Section
     word in the section it is a line like others."""
     if last is None:
         return Section(), None
-    made = options.written(last.store, lambda: sections.last_session(last, options))
+    made = options.lost.attempt(last.store, lambda: sections.last_session(last, options))
     return (made[0], last if made[0].versions else None) if made else (Section(), last)
 
 
@@ -165,7 +166,7 @@ def _header(
     if not selection.observations:
         yield from empty_reasons.reasons(selection, request.warnings, options)
     if not request.news:
-        yield from sections.warning_lines((*options.warnings(), *request.warnings), options)
+        yield from sections.warning_lines((*options.lost.warnings(), *request.warnings), options)
 
 
 def _options(request: ContextRequest) -> RenderOptions:

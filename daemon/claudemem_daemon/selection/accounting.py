@@ -20,8 +20,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.merge import Chosen, Ending, endings
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.select import key_of
-from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.selection.sources import Source, Sources
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Row
@@ -95,7 +94,7 @@ class Accounts:
     def cut_to_size(self, left_out: int) -> None:
         """The context dropped the oldest `left_out` rows of the answer."""
         for chosen in self.newest[len(self.newest) - left_out :] if left_out else ():
-            store, key = chosen.origin.ref.path, key_of(chosen)
+            store, key = chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
             self.count(store, key, "included", -1)
             self.count(store, key, "over_size", 1)
             self.passed[store, chosen.row.id] = "over_size"
@@ -124,7 +123,7 @@ def account(sources: Sources, until: Deadline) -> Accounts:
     for source in sources.opened:
         source.reader.extend(Deadline.after(until.remaining() * COUNTING))
         try:
-            passing += _count(accounts, source, sources.want, ownership, sources.resolved.keys)
+            passing += _count(accounts, sources, source, ownership)
         except StoreError as error:
             source.reader.extend(until)
             sources.stopped(source, error)
@@ -141,19 +140,19 @@ def account(sources: Sources, until: Deadline) -> Accounts:
 
 
 def _count(
-    accounts: Accounts, source: Source, want: Want, ownership: Ownership, keys: ProjectKeys
+    accounts: Accounts, sources: Sources, source: Source, ownership: Ownership
 ) -> Counter[tuple[str, str]]:
     """Count what the filters on single rows drop; returns the rows that pass them, by key. Counts
     nothing where it raises `StoreError`."""
     passing: Counter[tuple[str, str]] = Counter()
-    store, wanted = source.ref.path, want.of(source)
+    store, wanted = source.ref.path, sources.wanted(source)
     if not source.admitted:
         accounts.others[store] = source.reader.all_rows()
         return passing
     theirs = _theirs(source, wanted, ownership)
     without = frozenset(number for ids in theirs.values() for number in ids)
     groups = source.reader.groups(wanted, without=without)
-    reasons = [reason_of(group, keys) for group in groups]
+    reasons = [reason_of(group, sources.resolved.keys) for group in groups]
     concepts = source.reader.lost_concepts(wanted, without) if "concept_filtered" in reasons else {}
     ours = sum(group.rows for group in groups) + len(without)
     accounts.others[store] = source.reader.all_rows() - ours
@@ -206,7 +205,7 @@ def _compare(
     lists = [(source, _candidates(sources, source)) for source in sources.opened if source.admitted]
 
     def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
-        found = sources.read(source, "observations", chosen)
+        found = sources.read("observations", source, chosen)
         return {
             number: row
             for number, row in found.items()
@@ -216,7 +215,7 @@ def _compare(
 
     keep = partial(sources.keeps, ours=ownership)
     for one, ending in endings(lists, NO_LIMIT, read, keep, lambda: until.passed):
-        store, key = one.origin.ref.path, key_of(one)
+        store, key = one.origin.ref.path, one.origin.key_of(one.row)
         included = ending == "included" and len(accounts.newest) < limit
         reason: Disposition = "included" if included else _BEYOND[ending]
         accounts.count(store, key, reason, 1)
@@ -242,11 +241,9 @@ _BEYOND: Final[dict[Ending, Disposition]] = {
 
 def _candidates(sources: Sources, source: Source) -> Generator[Candidate, None, None]:
     """As many as there is time for: what was counted before stays."""
-    try:
-        for page in source.reader.candidates("observations", sources.want.of(source), PAGE):
+    with sources.guarded(source):
+        for page in source.reader.candidates("observations", sources.wanted(source), PAGE):
             yield from page
-    except StoreError as error:
-        sources.stopped(source, error)
 
 
 def _group_key(source: Source, group: RowGroup) -> str:

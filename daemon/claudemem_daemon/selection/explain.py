@@ -10,11 +10,11 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.accounting import Accounts, Disposition, account
+from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.fate import Fate, Judge
-from claudemem_daemon.selection.lookup import Ref
 from claudemem_daemon.selection.model import Selection
-from claudemem_daemon.selection.select import make_want, select
-from claudemem_daemon.selection.sources import Source, Sources, Want
+from claudemem_daemon.selection.select import make_wanted, select
+from claudemem_daemon.selection.sources import Source, Sources
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Cell
 
@@ -93,8 +93,8 @@ def explain(
     if excluded is not None:
         hidden = () if row is None else (Fate(row.number, None, "excluded", excluded, row.text),)
         return Explanation((), (), hidden, selection, Accounts())
-    want = make_want(resolved.question, resolved.settings)
-    with Sources(resolved, want, pool, deadline) as sources:
+    filters = make_wanted(resolved.question, resolved.settings)
+    with Sources(resolved, filters, pool, deadline) as sources:
         sources.open()
         accounts = Accounts()
         queries: list[StoreQuery] = []
@@ -102,7 +102,7 @@ def explain(
             accounts = account(sources, Deadline(deadline.at - deadline.remaining() / 4))
             accounts.cut_to_size(left_out(selection))
             for source in sources.opened:
-                queries += _queries(source, want, limit)
+                queries += _queries(sources, source, limit)
         except StoreError as error:
             sources.failures[error.path] = error
         fates = tuple(Judge(sources, selection, accounts).fates(row)) if row is not None else ()
@@ -114,11 +114,11 @@ def explain(
         return Explanation(counts, tuple(queries), fates, selection, accounts)
 
 
-def _queries(source: Source, want: Want, limit: int) -> list[StoreQuery]:
+def _queries(sources: Sources, source: Source, limit: int) -> list[StoreQuery]:
     store, left_out = source.ref.path, dict(source.admitted.left_out)
     return [
         StoreQuery(store, query.plan, query.text, query.parameters, query.steps, left_out)
-        for query in source.reader.queries(want.of(source), limit)
+        for query in source.reader.queries(sources.wanted(source), limit)
     ]
 
 

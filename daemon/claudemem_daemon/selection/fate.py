@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.accounting import Accounts, Disposition, reason_of
-from claudemem_daemon.selection.lookup import Ref
+from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.merge import Chosen
-from claudemem_daemon.selection.model import Observation, Selection
+from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import Source, Sources
-from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.plans import candidate
 from claudemem_daemon.stores.rows import Row, content_key
 from claudemem_daemon.stores.sql import Wanted
@@ -77,10 +75,10 @@ class Judge:
             yield Fate(row.id, store.path, "excluded", detail, name)
         elif ref.of_session:
             disposition, detail = self._of_session(source, row)
-            title = decode.summary(row, store).request
+            title = Summary(row, store).request
             yield Fate(row.id, store.path, disposition, detail, name, row.project, title)
         else:
-            shown = decode.observation(row, store, row.project)
+            shown = Observation(row, store, row.project)
             disposition, detail = self._of_row(source, row, shown)
             among = source.reader.among("observations", Wanted((row.project,)), [row.id])
             epoch = among[0].epoch if among else None
@@ -90,7 +88,7 @@ class Judge:
             )  # fmt: skip
 
     def _of_row(self, source: Source, row: Row, shown: Observation) -> tuple[Disposition, str]:
-        admitted, want = source.admitted, self.sources.want
+        admitted, want = source.admitted, self.sources.filters
         if row.project not in admitted.projects and row.merged not in admitted.merged:
             why = admitted.left_out.get(row.project) or self._why_no_key(row.project)
             return "other_project", f"its project is {row.project!r}: {why}"
@@ -102,7 +100,7 @@ class Judge:
             "concept_filtered": f"none of its concepts is among {', '.join(want.concepts or ())}",
             "platform_filtered": f"it was written by {shown.platform_source}",
         }
-        for group in source.reader.groups(want.of(source), [row.id]):
+        for group in source.reader.groups(self.sources.wanted(source), [row.id]):
             reason = reason_of(group, self.sources.resolved.keys)
             if reason is not None and reason in details:
                 return reason, details[reason]
@@ -150,8 +148,7 @@ class Judge:
 def _same(one: Observation, row: Row) -> bool:
     if content_key(row) is None:
         return False
-    mine = decode.observation(row, StoreRef(one.store, ""), one.key)
-    return _content(one) == _content(mine)
+    return _content(one) == _content(Observation(row, one.of, one.key))
 
 
 def _content(one: Observation) -> tuple[object, ...]:

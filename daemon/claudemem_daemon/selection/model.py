@@ -2,92 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 from claudemem_daemon.dependencies import FileIdentity
+from claudemem_daemon.private import list_without_private, without_private
 from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import Role
 from claudemem_daemon.settings.model import Source
-from claudemem_daemon.stores.model import StoreReport, StoreVersion
-from claudemem_daemon.stores.rows import iso_ms
+from claudemem_daemon.stores.model import StoreRef, StoreReport, StoreVersion
+from claudemem_daemon.stores.rows import (
+    OBSERVATION_CELLS,
+    SUMMARY_CELLS,
+    Cell,
+    Row,
+    concept_list,
+    iso_ms,
+    text,
+    text_list,
+    whole_number,
+)
 from claudemem_daemon.warning import AnswerWarning
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Observation:
-    """One row, as the contract shows it. Lists hold text only; a bare string counts as one item.
 
-    `created_at_epoch` is in milliseconds, None where the row has no usable time; such rows come
-    last. `key` is the project key that admitted the row (differs from `project` when it was merged
-    into another or found by a prefix).
+class _Value(Generic[T]):
+    """An attribute that is worked out when it is asked for."""
+
+    def __init__(self, of: Callable[[Any], T]) -> None:
+        self._of = of
+
+    def __get__(self, row: object, _: type) -> T:
+        return self._of(row)
+
+
+def _cell(name: str, read: Callable[[Cell], T], cells: tuple[str, ...]) -> _Value[T]:
+    at = cells.index(name)
+    return _Value(lambda shown: read(shown.row.cells[at]))
+
+
+def _text(name: str, cells: tuple[str, ...] = OBSERVATION_CELLS) -> _Value[str]:
+    return _cell(name, lambda cell: without_private(text(cell)), cells)
+
+
+def _texts(
+    name: str, read: Callable[[Cell], tuple[str, ...]] = text_list
+) -> _Value[tuple[str, ...]]:
+    return _cell(name, lambda cell: list_without_private(read(cell)), OBSERVATION_CELLS)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRow:
+    """A row of a store as the contract shows it. What its cells say is worked out when it is asked
+    for: of thousands of rows a context shows few.
+
+    created_at_epoch  in milliseconds; None where the row has no usable time, and such come last
+    shown_at          the time that its line tells, in milliseconds: `created_at` where the epoch is
+                      unusable
     """
 
-    id: int
-    project: str
-    store: str
-    type: str
-    title: str
-    subtitle: str
-    narrative: str
-    facts: tuple[str, ...]
-    concepts: tuple[str, ...]
-    files_read: tuple[str, ...]
-    files_modified: tuple[str, ...]
-    created_at: str
-    created_at_epoch: int | None
-    discovery_tokens: int
-    memory_session_id: str
-    platform_source: str | None
-    key: str
-    letter: str = ""
-    name: str = ""
+    row: Row
+    of: StoreRef
+
+    id = _Value[int](attrgetter("row.id"))
+    name = _Value[str](attrgetter("row.name"))
+    project = _Value[str](attrgetter("row.project"))
+    store = _Value[str](attrgetter("of.path"))
+    letter = _Value[str](attrgetter("of.letter"))
+    created_at_epoch = _Value["int | None"](attrgetter("row.epoch"))
+    memory_session_id = _Value[str](attrgetter("row.session"))
+    platform_source = _Value["str | None"](attrgetter("row.platform"))
+    created_at = _Value[str](attrgetter("row.created_at"))
 
     @property
     def shown_at(self) -> int | None:
-        """The time that its line tells, in milliseconds: `created_at` where the epoch is unusable."""
-        return (
-            self.created_at_epoch if self.created_at_epoch is not None else iso_ms(self.created_at)
-        )
+        return self.row.epoch if self.row.epoch is not None else iso_ms(self.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation(ShownRow):
+    """Lists hold text only; a bare string counts as one item. `key` is the project key that
+    admitted the row (differs from `project` when it was merged into another or found by a prefix).
+    """
+
+    key: str
+
+    type = _cell("type", text, OBSERVATION_CELLS)
+    title = _text("title")
+    subtitle = _text("subtitle")
+    facts = _texts("facts")
+    concepts = _texts("concepts", concept_list)
+    files_read = _texts("files_read")
+    files_modified = _texts("files_modified")
+    discovery_tokens = _cell("discovery_tokens", whole_number, OBSERVATION_CELLS)
+
+    @property
+    def narrative(self) -> str:
+        """What releases before narratives called `text` is one."""
+        narrative, older = self.row.cells[3:5]
+        return without_private(text(narrative) or text(older))
 
     @property
     def ref(self) -> str:
         """The id by which a person or a model asks for this row again: `12`; `b7` where it is of
         another store than the first; `c:1290252e` of a database, whose ids are text."""
-        return row_ref(self.letter, self.id, self.name)
+        return row_ref(self.of.letter, self.row.id, self.row.name)
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(ShownRow):
     """One session summary; texts may be empty."""
 
-    id: int
-    project: str
-    store: str
-    request: str
-    investigated: str
-    learned: str
-    completed: str
-    next_steps: str
-    notes: str
-    created_at: str
-    created_at_epoch: int | None
-    memory_session_id: str
-    platform_source: str | None
-    letter: str = ""
-    name: str = ""
-
-    @property
-    def shown_at(self) -> int | None:
-        """As `Observation.shown_at`."""
-        return (
-            self.created_at_epoch if self.created_at_epoch is not None else iso_ms(self.created_at)
-        )
+    request = _text("request", SUMMARY_CELLS)
+    investigated = _text("investigated", SUMMARY_CELLS)
+    learned = _text("learned", SUMMARY_CELLS)
+    completed = _text("completed", SUMMARY_CELLS)
+    next_steps = _text("next_steps", SUMMARY_CELLS)
+    notes = _text("notes", SUMMARY_CELLS)
 
     @property
     def ref(self) -> str:
         """As `Observation.ref`: `S3`, `Sb3`, or `Sc:f845c02e`."""
-        return "S" + row_ref(self.letter, self.id, self.name)
+        return "S" + row_ref(self.of.letter, self.row.id, self.row.name)
 
 
 def row_ref(letter: str, number: int, name: str) -> str:

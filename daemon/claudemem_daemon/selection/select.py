@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.derived import Derived
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection import decode
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.merge import Chosen, Merged, merge
-from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection
+from claudemem_daemon.selection.merge import Merged, merge
+from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection, Summary
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import USUAL_ROW, Source, Sources, Want, large_cells
+from claudemem_daemon.selection.sources import USUAL_ROW, Source, Sources, large_cells
 from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.letters import lower
-from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
@@ -37,71 +32,27 @@ MAX_JUDGED: Final = 2_000
 """Rows that are read to say why nothing is shown."""
 
 
-def select(
-    resolved: ResolvedQuestion,
-    pool: StorePool,
-    deadline: Deadline,
-    decoded: Derived[Row, Observation] | None = None,
-) -> Selection:
+def select(resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline) -> Selection:
     """The one limited list, newest first, and the account of it. What cannot be read before the
-    deadline is a warning; never raises for a store. `decoded` is remembered from before."""
-    known = decoded if decoded is not None else Derived[Row, Observation]()
-    read = _read_whole(resolved, pool, deadline)
-    sources, rows, sessions = read.sources, read.observations, read.summaries
-    observations = sources.decoded(rows.rows, lambda chosen: _observation(chosen, known))
-    return Selection(
-        observations=observations,
-        summaries=sources.decoded(
-            sessions.rows, lambda one: decode.summary(one.row, one.origin.ref)
-        ),
-        projects=_counted(_reports(resolved.keys, sources.opened, pool), observations),
-        stores=sources.reports(),
-        filters=make_filters(resolved.question, resolved.settings),
-        rows_exist=read.rows_exist,
-        duplicates=rows.duplicates,
-        complete=sources.complete and not rows.cut,
-        high_water=read.high_water,
-        warnings=(
-            *sources.warnings(),
-            *_without_columns(sources),
-            *read.ours.warnings(),
-            *large_cells((*rows.rows, *sessions.rows)),
-            *_cut_off(sources, rows, resolved.settings),
-        ),
-        versions=tuple(one.reader.version for one in sources.opened),
-        dependencies=read.ours.dependencies(),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """All that was read of the stores for one answer; nothing is open any more."""
-
-    sources: Sources
-    ours: Ownership
-    observations: Merged[Source]
-    summaries: Merged[Source]
-    high_water: dict[str, int]
-    rows_exist: bool
-
-
-def _read_whole(resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline) -> _Read:
-    """One state of each store. Where a store is written all the time its writer waits in the end."""
-    want = make_want(resolved.question, resolved.settings)
+    deadline is a warning; never raises for a store. Where a store is written all the time, its
+    writer waits in the end."""
+    filters = make_wanted(resolved.question, resolved.settings)
     for _ in range(MAX_UNLOCKED):
         with suppress(StoreChanged):
-            return _read(Sources(resolved, want, pool, deadline, locked=False))
-    return _read(Sources(resolved, want, pool, deadline))
+            return _selected(Sources(resolved, filters, pool, deadline, locked=False))
+    return _selected(Sources(resolved, filters, pool, deadline))
 
 
-def _read(sources: Sources) -> _Read:
-    question, settings = sources.resolved.question, sources.resolved.settings
-    ours = Ownership(sources.resolved.keys)
+def _selected(sources: Sources) -> Selection:
+    """Raises `StoreChanged`."""
+    resolved = sources.resolved
+    question, settings, keys = resolved.question, resolved.settings, resolved.keys
+    ours = Ownership(keys)
     with sources:
         plan: dict[Table, int] = {"observations": settings.limit}
         if question.since is None:
             plan["session_summaries"] = summary_count(settings)
-        if sources.resolved.keys.keys and any(plan.values()):
+        if keys.keys and any(plan.values()):
             sources.open(plan)
         until = sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
@@ -109,8 +60,30 @@ def _read(sources: Sources) -> _Read:
         rows = _merged(sources, "observations", settings.limit, ours, until)
         high_water = _high_water(sources)
         rows_exist = bool(rows.rows or sessions.rows) or _own_rows_exist(sources, ours)
-        sources.confirm()
-    return _Read(sources, ours, rows, sessions, high_water, rows_exist)
+        sources.finish()
+        observations = tuple(
+            [Observation(one.row, one.origin.ref, one.origin.key_of(one.row)) for one in rows.rows]
+        )
+        return Selection(
+            observations=observations,
+            summaries=tuple([Summary(one.row, one.origin.ref) for one in sessions.rows]),
+            projects=_counted(_reports(keys, sources.opened, sources.pool), observations),
+            stores=sources.reports(),
+            filters=make_filters(question, settings),
+            rows_exist=rows_exist,
+            duplicates=rows.duplicates,
+            complete=sources.complete and not rows.cut,
+            high_water=high_water,
+            warnings=(
+                *sources.warnings(),
+                *_without_columns(sources),
+                *ours.warnings(),
+                *large_cells((*rows.rows, *sessions.rows)),
+                *_cut_off(sources, rows, settings),
+            ),
+            versions=tuple(source.reader.version for source in sources.opened),
+            dependencies=ours.dependencies(),
+        )
 
 
 def summary_count(settings: Settings) -> int:
@@ -137,13 +110,13 @@ def make_filters(question: Question, settings: Settings) -> Filters:
     )
 
 
-def make_want(question: Question, settings: Settings) -> Want:
-    return Want(
+def make_wanted(question: Question, settings: Settings) -> Wanted:
+    """The filters of a question, for any store."""
+    return Wanted(
+        (),
         types=tuple(map(lower, settings.types)) if settings.types_restricted else None,
         concepts=tuple(map(lower, settings.concepts)) if settings.concepts_restricted else None,
         platform=platform_name(question.platform_source),
-        since=question.since,
-        until=question.until,
         not_of=question.session_id if question.since is not None else None,
     )
 
@@ -168,14 +141,14 @@ def platform_name(given: str | None) -> str | None:
 def _merged(
     sources: Sources, table: Table, limit: int, ours: Ownership, until: Deadline
 ) -> Merged[Source]:
-    def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
-        return sources.read(source, table, chosen)
-
-    def late() -> bool:
-        return until.passed or sources.bytes_left < 0
-
-    lists = [(one, sources.candidates(one, table)) for one in sources.opened]
-    return merge(lists, limit, read, partial(sources.keeps, ours=ours), late)
+    lists = [(source, sources.candidates(source, table)) for source in sources.opened]
+    return merge(
+        lists,
+        limit,
+        partial(sources.read, table),
+        partial(sources.keeps, ours=ours),
+        lambda: until.passed or sources.room < 0,
+    )
 
 
 def _own_rows_exist(sources: Sources, ours: Ownership) -> bool:
@@ -185,25 +158,21 @@ def _own_rows_exist(sources: Sources, ours: Ownership) -> bool:
         wanted = Wanted(tuple(source.admitted.projects), tuple(source.admitted.merged))
         if not source.admitted:
             continue
-        try:
+        with sources.guarded(source), suppress(StoreError):
             rows = source.reader.how_many(wanted)
-            if rows > MAX_JUDGED and not ours.dropped:
-                return True
-            if rows > len(ours.others_rows(source.reader, wanted)):
-                return True
-        except StoreError:
-            return True
-        except Exception as error:  # noqa: BLE001 - it costs this store alone
-            sources.stopped(source, as_store_error(error, source.ref.path))
-            return True
+            if rows <= MAX_JUDGED or ours.dropped:
+                rows -= len(ours.others_rows(source.reader, wanted))
+            if rows <= 0:
+                continue
+        return True
     return False
 
 
 def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
     """Stores of another make, none of whose rows can pass a filter."""
     filters = {
-        "type": ("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", sources.want.types),
-        "concepts": ("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", sources.want.concepts),
+        "type": ("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", sources.filters.types),
+        "concepts": ("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", sources.filters.concepts),
     }
     return tuple(
         AnswerWarning(
@@ -221,7 +190,7 @@ def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
 
 
 def _cut_off(sources: Sources, rows: Merged[Source], settings: Settings) -> list[AnswerWarning]:
-    if sources.bytes_left < 0:
+    if sources.room < 0:
         message = (
             f"cut off after the newest {len(rows.rows):,} rows: the next ones are too large, of"
             f" more than {USUAL_ROW // 1024} KiB each"
@@ -231,32 +200,11 @@ def _cut_off(sources: Sources, rows: Merged[Source], settings: Settings) -> list
     return [out_of_time(len(rows.rows), settings)] if cut else []
 
 
-def _observation(one: Chosen[Source], decoded: Derived[Row, Observation]) -> Observation:
-    key = key_of(one)
-    known = decoded.get(one.row)
-    ref = one.origin.ref
-    if known is not None and known.key == key and known.letter == ref.letter:
-        return known
-    return decoded.put(one.row, decode.observation(one.row, ref, key))
-
-
-def key_of(one: Chosen[Source]) -> str:
-    """The key that admitted a row: its own project's, or the one it was merged into."""
-    admitted = one.origin.admitted
-    if one.row.project in admitted.projects:
-        return one.row.project
-    return one.row.merged or one.row.project
-
-
 def _high_water(sources: Sources) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in sources.opened:
-        try:
-            found[one.ref.path] = one.reader.highest_id()
-        except StoreError:
-            continue
-        except Exception as error:  # noqa: BLE001 - it costs this store alone
-            sources.stopped(one, as_store_error(error, one.ref.path))
+    for source in sources.opened:
+        with sources.guarded(source), suppress(StoreError):
+            found[source.ref.path] = source.reader.highest_id()
     return found
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -16,10 +16,11 @@ from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted, match_keys
 from claudemem_daemon.selection.flow import Flow
+from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.bounds import LISTS, most_bytes
-from claudemem_daemon.stores.failures import as_store_error, log_fault
+from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import StoreRef, StoreReport
 from claudemem_daemon.stores.plans import Candidate
@@ -29,24 +30,24 @@ from claudemem_daemon.stores.salvage import DAMAGED
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
-T = TypeVar("T")
-
+ALL: Final = Wanted(())
+"""Filters that every row passes."""
 WAIT_FOR: Final = ("busy", "slow")
 """Reasons that time may mend; such a store is asked again when the others have answered."""
-
 FEW_STORES: Final = 4
 """So many may keep what they read in memory until the answer is made."""
 RESERVED: Final = 0.15
 """Seconds of the deadline, a quarter of it at most, in which the rows that were found in time can
 still be read and the answer be written."""
 USUAL_ROW: Final = 64 * 1024
-"""Bytes of a row that count for nothing; honest rows have a few thousand."""
+"""Characters of a row that count for nothing; honest rows have a few thousand."""
 MAX_EXCESS: Final = 16 * 1024 * 1024
-"""Bytes of one answer besides; a row that would pass it, and all after it, are left out."""
+"""Characters of one answer besides; a row that would pass it, and all after it, are left out."""
 WRITING: Final = (60e-6, 3 / 5)
 WRITING_IN_FULL: Final = (150e-6, 2 / 3)
 """Seconds, about, that it takes to write a row into the answer, as a line and with its narrative;
-and the share of the time that is kept for it where so many rows are asked for that this counts."""
+and the share of the time that is reserved for it where so many rows are asked for that this
+counts."""
 
 
 @dataclass(eq=False, slots=True)
@@ -63,37 +64,9 @@ class Source:
     def admits(self, table: Table) -> Admitted:
         return self.admitted if table == "observations" else self.summaries
 
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """The filters of a question, made fit for each store."""
-
-    types: tuple[str, ...] | None
-    concepts: tuple[str, ...] | None
-    platform: str | None
-    since: Mapping[str, int] | None
-    until: Mapping[str, int] | None
-    not_of: str | None
-
-    def of(self, source: Source, table: Table = "observations") -> Wanted:
-        above = upto = None
-        if self.since is not None and table == "observations":
-            above = self.since.get(source.ref.path, 0)
-            upto = self.until.get(source.ref.path) if self.until is not None else None
-        admitted = source.admits(table)
-        return Wanted(
-            projects=tuple(admitted.projects),
-            merged=tuple(admitted.merged),
-            types=self.types,
-            concepts=self.concepts,
-            platform=self.platform,
-            above=above,
-            upto=upto,
-            not_of=self.not_of,
-        )
-
-
-ALL: Final = Want(None, None, None, None, None, None)
+    def key_of(self, row: Row) -> str:
+        """The key that admitted an observation: its own project's, or the one it was merged into."""
+        return row.project if row.project in self.admitted.projects else row.merged or row.project
 
 
 @dataclass(slots=True)
@@ -101,19 +74,18 @@ class Sources:
     """All stores of a question; used inside `with`."""
 
     resolved: ResolvedQuestion
-    want: Want
+    filters: Wanted
     pool: StorePool
     deadline: Deadline
     locked: bool = True
     """Whether writers wait for us; else what was read has to be confirmed."""
     opened: list[Source] = field(default_factory=list)
     failures: dict[str, StoreError] = field(default_factory=dict)
-    lost: Counter[str] = field(default_factory=Counter)
-    """Store -> rows that were found and could not be read, decoded or judged."""
+    lost: LostRows = field(default_factory=LostRows)
     unfinished: bool = False
     """Whether there was no time for all rows that were asked for; no store's fault."""
-    bytes_left: int = MAX_EXCESS
-    """Of large rows; below zero no more is read."""
+    room: int = MAX_EXCESS
+    """For characters of large rows; below zero no more is read."""
     stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Sources:
@@ -123,9 +95,18 @@ class Sources:
         for source in self.opened:
             for flow in source.flows.values():
                 flow.close()
-            if source.reader.damage is not None:
-                self._note(source, source.reader.damage)
         self.stack.close()
+
+    def wanted(self, source: Source, table: Table = "observations") -> Wanted:
+        """The filters of the question, for one table of one store."""
+        admitted, question = source.admits(table), self.resolved.question
+        wanted = replace(
+            self.filters, projects=tuple(admitted.projects), merged=tuple(admitted.merged)
+        )
+        if question.since is None or table != "observations":
+            return wanted
+        above, upto = question.since.get(source.ref.path, 0), question.until or {}
+        return replace(wanted, above=above, upto=upto.get(source.ref.path))
 
     def open(self, plan: Mapping[Table, int] = MappingProxyType({})) -> None:
         """Open each store and find the first rows of the tables in `plan`, as many as it says. A
@@ -143,7 +124,7 @@ class Sources:
         for number, ref in enumerate(waiting):
             self._try(ref, plan, until.share(len(waiting) - number), last=True)
         order = {ref.path: number for number, ref in enumerate(refs)}
-        self.opened.sort(key=lambda one: order[one.ref.path])
+        self.opened.sort(key=lambda source: order[source.ref.path])
 
     def _try(
         self, ref: StoreRef, plan: Mapping[Table, int], until: Deadline, *, last: bool
@@ -155,7 +136,9 @@ class Sources:
                 admitted = reader.once(("keys matched", keys), partial(_match_both, reader, keys))
                 source = Source(ref, reader, *admitted)
                 error = self._first_rows(source, plan)
-                if error is not None and not _leaves_rows(error, last=last):
+                # Rows found before these errors are for the answer; the last time also slow ones.
+                bearable = DAMAGED if not last else (*DAMAGED, "slow")
+                if error is not None and error.reason not in bearable:
                     raise error
                 reader.extend(self.deadline)
                 if len(self.resolved.located.stores) > FEW_STORES:
@@ -177,7 +160,7 @@ class Sources:
         for table, rows in plan.items():
             if rows <= 0 or not source.admits(table) or not source.reader.has(table):
                 continue
-            flow = Flow(source.reader, table, self.want.of(source, table), rows)
+            flow = Flow(source.reader, table, self.wanted(source, table), rows)
             source.flows[table] = flow
             error = flow.begin()
             self.lost[source.ref.path] += flow.unusable
@@ -195,102 +178,92 @@ class Sources:
             source.reader.extend(until)
         return until
 
+    @contextmanager
+    def guarded(self, source: Source) -> Iterator[None]:
+        """What fails inside costs this store alone."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self.stopped(source, as_store_error(error, source.ref.path))
+
     def candidates(self, source: Source, table: Table) -> Iterator[Candidate]:
         """All matching rows of one store, those after the first as they are asked for."""
         flow = source.flows.get(table)
-        if flow is None:
-            return
-        try:
-            yield from flow.candidates()
-        except Exception as error:  # noqa: BLE001 - it costs this store alone
-            self.stopped(source, as_store_error(error, source.ref.path))
+        if flow is not None:
+            with self.guarded(source):
+                yield from flow.candidates()
 
-    def read(self, source: Source, table: Table, chosen: list[Candidate]) -> dict[int, Row]:
+    def read(self, table: Table, source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         """The rows themselves; without those that could not be read any more."""
         found: dict[int, Row] = {}
-        try:
-            if self.bytes_left >= 0 and not self._read_within(source, table, chosen, found):
+        with self.guarded(source):
+            if self.room >= 0 and not self._read_within(source, table, chosen, found):
                 # Rows come in the order of the table, and the newest have to be among them.
                 found.clear()
-                for one in chosen:
-                    if not self._read_within(source, table, [one], found):
-                        self.bytes_left = -1
+                for candidate in chosen:
+                    if not self._read_within(source, table, [candidate], found):
+                        self.room = -1
                         break
-        except Exception as error:  # noqa: BLE001 - it costs this store alone
-            self.stopped(source, as_store_error(error, source.ref.path))
         return found
 
     def _read_within(
         self, source: Source, table: Table, chosen: list[Candidate], found: dict[int, Row]
     ) -> bool:
         """Read into `found`; False where the rows are too large together."""
-        left, before = self.bytes_left, len(found)
+        room, before = self.room, len(found)
         for row in source.reader.rows(table, chosen):
-            left -= _excess(row)
-            if left < 0:
-                return False
+            if row.size > USUAL_ROW:
+                room -= row.size - USUAL_ROW
+                if room < 0:
+                    return False
             found[row.id] = row
-        self.bytes_left = left
+        self.room = room
         self.lost[source.ref.path] += len({one.id for one in chosen}) - (len(found) - before)
         return True
 
-    def decoded(
-        self, rows: Iterable[Chosen[Source]], decode: Callable[[Chosen[Source]], T]
-    ) -> tuple[T, ...]:
-        """What `decode` makes of each row; without those of which it can make nothing."""
-        found: list[T] = []
-        for one in rows:
-            try:
-                found.append(decode(one))
-            except Exception as error:  # noqa: BLE001 - it costs this row alone
-                self._lose(one, error)
-        return tuple(found)
-
-    def _lose(self, one: Chosen[Source], error: Exception) -> None:
-        log_fault(error, one.origin.ref.path)
-        self.lost[one.origin.ref.path] += 1
-
-    def confirm(self) -> None:
-        """Raises `StoreChanged` where what was read may not be one state of each store."""
-        for source in self.opened:
-            source.reader.confirm()
-
     def keeps(
         self,
-        one: Chosen[Source],
+        chosen: Chosen[Source],
         ours: Ownership,
         also: Callable[[Chosen[Source]], bool] = lambda _: True,
     ) -> bool:
         """Whether a row is of the repository that asks, and `also` something else; one of which that
         could not be read is."""
         try:
-            return ours.keeps(one.row, one.origin.reader) and also(one)
+            return ours.keeps(chosen.row, chosen.origin.reader) and also(chosen)
         except StoreError as error:
-            self.stopped(one.origin, error)
+            self.stopped(chosen.origin, error)
             return True
         except Exception as error:  # noqa: BLE001 - it costs this row alone
-            self._lose(one, error)
+            self.lost.lose(chosen.origin.ref.path, error)
             return False
+
+    def finish(self) -> None:
+        """No more is read. Raises `StoreChanged` where what was may not be one state of each
+        store."""
+        for source in self.opened:
+            source.reader.confirm()
+            if source.reader.damage is not None:
+                self._note(source, source.reader.damage)
 
     def reports(self) -> tuple[StoreReport, ...]:
         """Those that were opened or tried; of any other nothing is known."""
         versions = {one.ref.path: one.reader.schema.version for one in self.opened}
         found: list[StoreReport] = []
         for ref in self.resolved.located.stores:
-            error, version = self.failures.get(ref.path), versions.get(ref.path)
-            if error is not None:
-                report = StoreReport(
-                    ref.path, False, error.message, version, ref.rule, error.reason
+            error = self.failures.get(ref.path)
+            if error is not None or ref.path in versions:
+                message, reason = (error.message, error.reason) if error else (None, None)
+                version = versions.get(ref.path)
+                found.append(
+                    StoreReport(ref.path, error is None, message, version, ref.rule, reason)
                 )
-                found.append(report)
-            elif ref.path in versions:
-                found.append(StoreReport(ref.path, True, None, version, ref.rule))
         return (*found, *self.resolved.located.refused)
 
     def warnings(self) -> Iterator[AnswerWarning]:
         for path, error in self.failures.items():
             yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
-        yield from (lost_rows(path, rows) for path, rows in self.lost.items() if rows)
+        yield from self.lost.warnings()
 
     @property
     def complete(self) -> bool:
@@ -306,22 +279,6 @@ class Sources:
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error
         self.pool.failed(source.ref, error)
-
-
-def _leaves_rows(error: StoreError, *, last: bool) -> bool:
-    """Whether the rows found before the error are for the answer."""
-    return error.reason in DAMAGED or (last and error.reason == "slow")
-
-
-def lost_rows(path: str, rows: int) -> AnswerWarning:
-    which = "1 row has an id or a value" if rows == 1 else f"{rows:,} rows have ids or values"
-    return AnswerWarning("store_rows", f"{path}: {which} that cannot be read: left out", path=path)
-
-
-def _excess(row: Row) -> int:
-    """Bytes, about, by which a row is larger than honest ones."""
-    texts = (len(cell) for cell in row.cells if isinstance(cell, str | bytes))
-    return max(0, sum(texts) - USUAL_ROW)
 
 
 def _match_both(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:

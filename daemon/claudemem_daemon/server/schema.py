@@ -29,7 +29,7 @@ from pydantic import (
 
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question, Scope, contradiction
-from claudemem_daemon.selection.lookup import Ref, parse_ref
+from claudemem_daemon.selection.by_id import Ref, parse_ref
 from claudemem_daemon.server.headers import Headers, environment_of, platform_of
 
 MAX_PATH: Final = 4096

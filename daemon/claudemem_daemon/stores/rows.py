@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -53,6 +53,16 @@ class Row:
     """The id as its store has it, where that is text; `id` is then a number that stands for it."""
     large: tuple[tuple[str, int], ...] = ()
     """(column, bytes) of the cells that are cut, or of a list left out."""
+    size: int = field(init=False, compare=False)
+    """Characters of all cells together."""
+
+    def __post_init__(self) -> None:
+        size = sum([len(cell) for cell in self.cells if type(cell) is str or type(cell) is bytes])
+        object.__setattr__(self, "size", size)
+
+    @property
+    def created_at(self) -> str:
+        return text(self.cells[9 if len(self.cells) == len(OBSERVATION_CELLS) else 6])
 
 
 def text(value: Cell) -> str:
@@ -203,10 +213,10 @@ def content_key(row: Row) -> tuple[object, ...] | None:
     """What makes two rows of the same time copies of each other; None for a row without content,
     which is nobody's copy. A row without a usable time is told by its `created_at`."""
     if len(row.cells) == len(OBSERVATION_CELLS):
-        kind, content, created = row.cells[0], row.cells[1:6], row.cells[9]
+        kind, content = row.cells[0], row.cells[1:6]
     else:
-        kind, content, created = None, row.cells[:6], row.cells[6]
+        kind, content = None, row.cells[:6]
     if not any(content) and not row.large:
         return None
-    when: Cell = row.epoch if row.epoch is not None else text(created)
+    when: Cell = row.epoch if row.epoch is not None else row.created_at
     return (when, kind, *content, *row.large)

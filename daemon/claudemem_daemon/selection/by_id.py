@@ -1,0 +1,122 @@
+"""Rows by the ids that answers print.
+
+The repository's keys decide as they do for a context; the lists of types and concepts do not: who
+asks for a row knows what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import StoreError
+from claudemem_daemon.resolved import ResolvedQuestion
+from claudemem_daemon.selection.merge import Chosen
+from claudemem_daemon.selection.model import Observation, Summary, row_ref
+from claudemem_daemon.selection.ownership import Ownership
+from claudemem_daemon.selection.sources import ALL, Source, Sources, large_cells
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.sql import Table
+from claudemem_daemon.warning import AnswerWarning
+
+TABLES: Final[tuple[Table, ...]] = ("observations", "session_summaries")
+_REF: Final = re.compile(r"(S?)(?:([a-z]*)([0-9]{1,19})|([a-z]+):([0-9A-Za-z-]{1,64}))")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An id as answers print it: `12`, `b7` of another store, `S3` of a session, `c:1290252e` of a
+    database: then `name` is how its text id begins."""
+
+    text: str
+    table: Table
+    letter: str
+    number: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return "S" * self.of_session + row_ref(self.letter, self.number, self.name)
+
+    @property
+    def of_session(self) -> bool:
+        return self.table == "session_summaries"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsById:
+    """In the order of asking; `missing` are the ids that no row has here."""
+
+    observations: tuple[Observation, ...]
+    summaries: tuple[Summary, ...]
+    missing: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
+
+
+def parse_ref(text: str) -> Ref | None:
+    """The row that an id names; None where it is no such id."""
+    match = _REF.fullmatch(text.strip())
+    if match is None:
+        return None
+    session, letter, number, of_database, name = match.groups()
+    if int(number or 0) >= 1 << 63:
+        return None
+    table: Table = "session_summaries" if session else "observations"
+    return Ref(text.strip(), table, letter or of_database or "", int(number or 0), name or "")
+
+
+def rows_by_id(
+    refs: Sequence[Ref], resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
+) -> RowsById:
+    """The rows of these ids, as far as they are this repository's."""
+    rows: list[Chosen[Source]] = []
+    shown: dict[str, Observation | Summary] = {}
+    with Sources(resolved, ALL, pool, deadline) as sources:
+        if resolved.keys.keys:
+            sources.open()
+        ours = Ownership(resolved.keys)
+        for source in sources.opened:
+            for table in TABLES:
+                wanted = [r for r in refs if (r.letter, r.table) == (source.ref.letter, table)]
+                for chosen in _rows(sources, source, table, wanted):
+                    if sources.keeps(chosen, ours):
+                        rows.append(chosen)
+                        row = _shown(chosen, table)
+                        shown[row.ref] = row
+        sources.finish()
+        order = dict.fromkeys(map(str, refs))
+        present = [shown[ref] for ref in order if ref in shown]
+        return RowsById(
+            tuple(row for row in present if isinstance(row, Observation)),
+            tuple(row for row in present if isinstance(row, Summary)),
+            tuple(ref for ref in order if ref not in shown),
+            (*sources.warnings(), *large_cells(rows)),
+        )
+
+
+def _rows(
+    sources: Sources, source: Source, table: Table, wanted: Sequence[Ref]
+) -> Iterator[Chosen[Source]]:
+    """Those rows of one table that the keys admit."""
+    if not wanted or not source.reader.has(table):
+        return
+    names = [ref.name for ref in wanted if ref.name]
+    numbers = [ref.number for ref in wanted if not ref.name]
+    try:
+        numbers += source.reader.named(names) if names else ()
+        # Whose id it is says nothing of its time, so that is read with the row.
+        chosen = source.reader.among(table, sources.wanted(source, table), numbers)
+    except StoreError as error:
+        sources.stopped(source, error)
+        return
+    for row in sources.read(table, source, chosen).values():
+        yield Chosen(source, row)
+
+
+def _shown(chosen: Chosen[Source], table: Table) -> Observation | Summary:
+    row, source = chosen.row, chosen.origin
+    if table == "observations":
+        return Observation(row, source.ref, source.key_of(row))
+    return Summary(row, source.ref)

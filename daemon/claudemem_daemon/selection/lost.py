@@ -1,0 +1,40 @@
+"""Rows that cost only themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from claudemem_daemon.stores.failures import log_fault
+from claudemem_daemon.warning import AnswerWarning
+
+T = TypeVar("T")
+
+
+class LostRows(Counter[str]):
+    """Store -> rows that were found and could not be read, judged or written; without a store, the
+    prior message."""
+
+    def attempt(self, store: str, make: Callable[[], T]) -> list[T]:
+        """What `make` makes of a row; empty where it raises."""
+        try:
+            return [make()]
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self.lose(store, error)
+            return []
+
+    def lose(self, store: str, error: Exception) -> None:
+        log_fault(error, store or "prior message")
+        self[store] += 1
+
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        return tuple(_warning(store, rows) for store, rows in self.items() if rows)
+
+
+def _warning(store: str, rows: int) -> AnswerWarning:
+    if not store:
+        return AnswerWarning("prior_message", "the last message cannot be shown: left out")
+    which = "1 row has an id or a value" if rows == 1 else f"{rows:,} rows have ids or values"
+    message = f"{store}: {which} that cannot be read: left out"
+    return AnswerWarning("store_rows", message, path=store)

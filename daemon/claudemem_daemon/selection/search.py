@@ -1,0 +1,163 @@
+"""Observations by words in them.
+
+The repository's keys decide as they do for a context; the lists of types and concepts do not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
+from typing import Final
+
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.private import without_private
+from claudemem_daemon.resolved import ResolvedQuestion
+from claudemem_daemon.selection.merge import Chosen, merge
+from claudemem_daemon.selection.model import Observation
+from claudemem_daemon.selection.ownership import Ownership
+from claudemem_daemon.selection.sources import ALL, Source, Sources, large_cells
+from claudemem_daemon.stores.plans import Candidate
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.rows import OBSERVATION_CELLS, text
+from claudemem_daemon.stores.words import MAX_MATCHES, split
+from claudemem_daemon.warning import AnswerWarning
+
+PAGE: Final = 500
+"""Rows that are compared with the words at a time."""
+COMPARING: Final = 0.7
+"""The share of the time in which rows are compared; the rest is for reading those that match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows that hold the words, newest first; `how` is `fts5`, `like`, or both with a comma."""
+
+    observations: tuple[Observation, ...]
+    how: str
+    warnings: tuple[AnswerWarning, ...]
+
+
+def search_rows(
+    words: str,
+    limit: int,
+    since: int | None,
+    resolved: ResolvedQuestion,
+    pool: StorePool,
+    deadline: Deadline,
+) -> Found:
+    """The newest rows that hold every word, at most `limit`, and none older than `since`
+    (milliseconds). What cannot be read before the deadline is a warning."""
+    comparing = Deadline.after(deadline.remaining() * COMPARING)
+    with Sources(resolved, ALL, pool, deadline) as sources:
+        search = _Search(sources, split(words), since, comparing)
+        if resolved.keys.keys and search.words and limit > 0:
+            sources.open()
+        until = sources.merging(limit, full=True)
+        lists = [(source, search.candidates(source)) for source in sources.opened]
+        rows = merge(
+            lists,
+            limit,
+            partial(sources.read, "observations"),
+            partial(sources.keeps, ours=Ownership(resolved.keys), also=search.shows),
+            lambda: until.passed,
+        )
+        for _, flow in lists:
+            flow.close()  # type: ignore[attr-defined]  # a generator, which may hold a cursor
+        sources.finish()
+        search.late = search.late or rows.cut or sources.unfinished
+        return Found(
+            tuple(map(_observation, rows.rows)),
+            ", ".join(sorted(search.how)) or "like",
+            (*sources.warnings(), *large_cells(rows.rows), *search.warnings()),
+        )
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is looked for; `how`, `more` and `late` are noted while stores are searched."""
+
+    sources: Sources
+    words: tuple[str, ...]
+    since: int | None
+    until: Deadline
+    """When to stop comparing, so that the rows that were found can still be read."""
+    how: set[str] = field(default_factory=set)
+    more: bool = False
+    late: bool = False
+
+    def candidates(self, source: Source) -> Iterator[Candidate]:
+        """Matching rows of one store, newest first."""
+        if source.admitted:
+            with self.sources.guarded(source):
+                yield from takewhile(self._new_enough, self._matching(source))
+
+    def _new_enough(self, row: Candidate) -> bool:
+        return self.since is None or (row.epoch is not None and row.epoch >= self.since)
+
+    def _matching(self, source: Source) -> Iterator[Candidate]:
+        found = source.reader.indexed(self.words)
+        if found:
+            self.more = self.more or len(found) > MAX_MATCHES
+            self.how.add("fts5")
+            wanted = self.sources.wanted(source)
+            yield from source.reader.among("observations", wanted, found[:MAX_MATCHES])
+            return
+        # An index splits text into words of its own, and knows nothing of what was written
+        # without its triggers: that it has no match does not mean that no row has.
+        matches = self._in_rows(source)
+        first = next(matches, None)
+        self.how.add("like" if found is None or first is not None else "fts5")
+        if first is not None:
+            yield first
+            yield from matches
+
+    def _in_rows(self, source: Source) -> Iterator[Candidate]:
+        reader = source.reader
+        for page in reader.candidates("observations", self.sources.wanted(source), PAGE):
+            hits = reader.containing(self.words, [row.id for row in page])
+            yield from (row for row in page if row.id in hits)
+            self.late = self.late or self.until.passed
+            if self.late or not self._new_enough(page[-1]):
+                return
+
+    def shows(self, chosen: Chosen[Source]) -> bool:
+        """Whether a row with private spans has the words outside of them; one without is as it
+        is."""
+        cells = chosen.row.cells
+        if not any(isinstance(cell, str) and "private" in cell.lower() for cell in cells):
+            return True
+        row = _observation(chosen)
+        older = without_private(text(cells[OBSERVATION_CELLS.index("text")]))
+        shown = (row.title, row.subtitle, row.narrative, older, *row.facts, *row.concepts)
+        plain = _plain("\n".join(shown))
+        return all(_plain(word) in plain for word in self.words)
+
+    def warnings(self) -> Iterator[AnswerWarning]:
+        if self.late:
+            yield AnswerWarning(
+                "deadline",
+                "time was over before all rows were compared: newer ones are in the answer, older"
+                " ones may be missing; --since narrows the search, CLAUDE_MEM_DAEMON_TIMEOUT_MS"
+                " gives it more time",
+                key="CLAUDE_MEM_DAEMON_TIMEOUT_MS",
+            )
+        if self.more:
+            yield AnswerWarning(
+                "too_many",
+                f"more than {MAX_MATCHES:,} rows have these words; the others were not looked"
+                " at: give more words",
+            )
+
+
+def _observation(chosen: Chosen[Source]) -> Observation:
+    return Observation(chosen.row, chosen.origin.ref, chosen.origin.key_of(chosen.row))
+
+
+def _plain(words: str) -> str:
+    """Compared as an index does: without case, accents and what is between the words."""
+    letters = unicodedata.normalize("NFKD", words.casefold())
+    return re.sub(r"\W+", " ", "".join(c for c in letters if not unicodedata.combining(c)))
