@@ -12,9 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.service import launchd, manage, systemd
+from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
-from claudemem_daemon.service.templates import SERVICE, SOCKET
+from claudemem_daemon.service.units import (
+    PLIST,
+    SERVICE,
+    SOCKET,
+    program_of,
+    render_agent,
+    render_units,
+    unquote,
+)
 from tests.support.daemon import clean_environ, command
 
 ODD_HOME = "/Users/A & B <x>"
@@ -28,17 +36,17 @@ paths = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, ma
 @given(paths)
 def test_systemd_gives_back_what_a_unit_was_given(path: str) -> None:
     """Case unit-escaping."""
-    units = systemd.render_units(path, "/s.sock", {"PATH": path})
+    units = render_units(path, "/s.sock", {"PATH": path})
     service = units[SERVICE]
-    assert systemd.program_of(service) == path
+    assert program_of(SERVICE, service.encode()) == path
     line = next(one for one in service.splitlines() if one.startswith("Environment="))
-    assert systemd.unquote(line.removeprefix("Environment=")) == f"PATH={path}"
+    assert unquote(line.removeprefix("Environment=")) == f"PATH={path}"
 
 
 @given(paths)
 def test_launchd_gives_back_what_an_agent_was_given(path: str) -> None:
     """Case unit-escaping."""
-    agent = plistlib.loads(launchd.render_agent(path, path, {"PATH": path, "HOME": ODD_HOME}))
+    agent = plistlib.loads(render_agent(path, path, {"PATH": path, "HOME": ODD_HOME}))
     assert agent["ProgramArguments"] == [path, "run"]
     assert agent["EnvironmentVariables"] == {"PATH": path, "HOME": ODD_HOME}
     assert agent["StandardErrorPath"] == path
@@ -46,7 +54,7 @@ def test_launchd_gives_back_what_an_agent_was_given(path: str) -> None:
 
 def test_the_agent_is_started_again_only_after_a_failure() -> None:
     """Case launchd-respawn-loop."""
-    agent = plistlib.loads(launchd.render_agent("/p", "/l", {}))
+    agent = plistlib.loads(render_agent("/p", "/l", {}))
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
     assert agent["ThrottleInterval"] >= 10
     assert agent["RunAtLoad"] is True
@@ -186,9 +194,9 @@ def test_launchd_is_booted_out_before_it_is_loaded(tmp_path: Path) -> None:
     plan = make_plan(environ, "/bin/sh", "darwin")
     manage.install(plan, environ, print)
     assert (tmp_path / "asked").read_text().split() == ["bootout", "bootstrap"]
-    assert os.path.exists(tmp_path / "Library/LaunchAgents" / launchd.PLIST)
+    assert os.path.exists(tmp_path / "Library/LaunchAgents" / PLIST)
     manage.uninstall(plan, environ, print)
-    assert not os.path.exists(tmp_path / "Library/LaunchAgents" / launchd.PLIST)
+    assert not os.path.exists(tmp_path / "Library/LaunchAgents" / PLIST)
 
 
 def test_print_shows_and_does_nothing(tmp_path: Path) -> None:

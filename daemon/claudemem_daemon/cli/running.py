@@ -18,7 +18,7 @@ from claudemem_daemon.errors import DaemonError, NotFound
 from claudemem_daemon.hookfiles.commands import launcher
 from claudemem_daemon.local import open_own
 from claudemem_daemon.service.manage import log_file
-from claudemem_daemon.service.templates import SERVICE
+from claudemem_daemon.service.units import SERVICE
 
 START_SECONDS = 15.0
 STOP_SECONDS = 15.0

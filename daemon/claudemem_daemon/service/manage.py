@@ -16,15 +16,29 @@ from claudemem_daemon.client import Client
 from claudemem_daemon.errors import DaemonError, ServiceError
 from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.local import of_another, socket_path, state_dir
-from claudemem_daemon.service import launchd, systemd
-from claudemem_daemon.service.manager import Trouble, explained, output, run_command
+from claudemem_daemon.service.manager import run_command
 from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
-from claudemem_daemon.service.templates import SERVICE, SOCKET
+from claudemem_daemon.service.units import LOCAL_ONLY, PLIST, SERVICE, SOCKET, program_of
 
 Say = Callable[[str, str], None]
 """Takes a verb and what it was done to; without a verb, a sentence."""
 
 State = Literal["absent", "installed", "active", "broken", "unknown"]
+
+_INSTALL = "claudemem-daemon service install"
+_LINGER = (
+    "At logout systemd stops it, and at boot it starts with your first login. If it should run"
+    " without you being logged in: loginctl enable-linger"
+)
+_BY_HAND = {
+    "systemd": ", as over ssh, under sudo or in a container. The files are in place: run it again in a"
+    " login session, or start the daemon without it: claudemem-daemon start",
+    "launchd": ": log in at the screen, or start the daemon without it: claudemem-daemon start",
+}
+_LEFT_BEHIND = (
+    ". The files are gone; a manager that still has them in memory forgets them at the next login, and"
+    " a daemon that is running ends with `claudemem-daemon stop`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +49,6 @@ class ServiceState:
     sentence: str
     program: str | None
     files: tuple[str, ...]
-
-
-def is_local_only(path: str) -> bool:
-    """Whether the installed unit allows no network; False where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return systemd.LOCAL_ONLY in file.read()
-    except (OSError, ValueError):
-        return False
 
 
 def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
@@ -61,13 +66,11 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
         say("wrote" if before is None else "updated", path)
     for command in plan.start:
         done = run_command(command, environ)
-        if done is not None and command[:2] != ("launchctl", "bootout"):
-            raise ServiceError(explained(done, then=_BY_HAND[plan.manager]))
-    say("started", SOCKET if plan.manager == "systemd" else launchd.PLIST)
-    if plan.manager == "systemd":
-        linger = lingering(environ)
-        if linger is not True:
-            say("", _LINGER)
+        if done.failed and command[:2] != ("launchctl", "bootout"):
+            raise ServiceError(done.explained(_BY_HAND[plan.manager]))
+    say("started", SOCKET if plan.manager == "systemd" else PLIST)
+    if plan.manager == "systemd" and not _lingers(environ):
+        say("", _LINGER)
 
 
 def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
@@ -79,19 +82,56 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
         say("", "nothing is installed")
         return
     stopping, *rest = plan.stop
-    trouble = run_command(stopping, environ)
+    stopped = run_command(stopping, environ)
     for path in there:
         with suppress(FileNotFoundError):
             os.unlink(path)
         say("removed", path)
     for folder in dict.fromkeys(map(os.path.dirname, there)):
-        if trouble is not None and plan.manager == "systemd":
+        if stopped.failed and plan.manager == "systemd":
             _disable(folder)
         folders.unmake(folder, environ)
     for command in rest:
         run_command(command, environ)
-    if trouble is not None:
-        say("", f"! {explained(trouble, then=_LEFT_BEHIND)}")
+    if stopped.failed:
+        say("", f"! {stopped.explained(_LEFT_BEHIND)}")
+
+
+def find_state(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
+    """The service as it is on disk and as its manager knows it; changes nothing."""
+    there = tuple(path for path in plan.files if os.path.lexists(path))
+    named = [program_of(os.path.basename(path), _read(path) or b"") for path in there]
+    program = next(filter(None, named), None)
+    state, sentence = _state(plan, environ, there, program)
+    return ServiceState(state, sentence, program, there)
+
+
+def _state(
+    plan: ServicePlan, environ: Mapping[str, str], there: tuple[str, ...], program: str | None
+) -> tuple[State, str]:
+    if not there:
+        return "absent", f"not installed: {_INSTALL}"
+    for path in plan.files:
+        if path not in there:
+            return "broken", f"{path} is missing: install again"
+    wrong = "is not named" if program is None else program_trouble(program)
+    if wrong is not None:
+        return "broken", f"installed, but its program {wrong}; reinstall the service: {_INSTALL}"
+    probed = run_command(plan.probe, environ)
+    if probed.unreachable:
+        return "unknown", f"installed; {probed.words or 'its manager does not answer'}"
+    if probed.failed:
+        return "installed", "installed, not active"
+    socket = socket_path(environ)
+    if plan.manager == "systemd" and not os.path.lexists(socket):
+        gone = f"installed and active, but {socket} is gone, so that nobody can ask: {_INSTALL}"
+        return "broken", gone
+    return "active", f"installed and active: {program}"
+
+
+def is_local_only(path: str) -> bool:
+    """Whether the installed unit allows no network; False where it cannot be read."""
+    return LOCAL_ONLY.encode() in (_read(path) or b"")
 
 
 def log_file(environ: Mapping[str, str]) -> str | None:
@@ -114,63 +154,11 @@ def _refuse_another(plan: ServicePlan) -> None:
             raise ServiceError(refused)
 
 
-def find_state(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
-    """The service as it is on disk and as its manager knows it; changes nothing."""
-    there = tuple(path for path in plan.files if os.path.lexists(path))
-    program = _program(there)
-
-    def found(state: State, sentence: str) -> ServiceState:
-        return ServiceState(state, sentence, program, there)
-
-    again = "claudemem-daemon service install"
-    if not there:
-        return found("absent", f"not installed: {again}")
-    if len(there) < len(plan.files):
-        missing = next(path for path in plan.files if path not in there)
-        return found("broken", f"{missing} is missing: install again")
-    wrong = "is not named" if program is None else program_trouble(program)
-    if wrong is not None:
-        return found(
-            "broken", f"installed, but its program {wrong}; reinstall the service: {again}"
-        )
-    command: tuple[str, ...] = ("systemctl", "--user", "is-active", "--quiet", SOCKET)
-    if plan.manager == "launchd":
-        command = ("launchctl", "print", plan.stop[0][-1])
-    trouble = run_command(command, environ)
-    socket = socket_path(environ)
-    if trouble is None and plan.manager == "systemd" and not os.path.lexists(socket):
-        gone = f"installed and active, but {socket} is gone, so that nobody can ask: {again}"
-        return found("broken", gone)
-    if trouble is None:
-        return found("active", f"installed and active: {program}")
-    if trouble.unreachable:
-        return found("unknown", f"installed; {trouble.words or 'its manager does not answer'}")
-    return found("installed", "installed, not active")
-
-
-def lingering(environ: Mapping[str, str]) -> bool | None:
-    """Whether the user's services outlive the last login; None where nobody can tell."""
+def _lingers(environ: Mapping[str, str]) -> bool:
+    """Whether the user's services outlive the last login, as far as can be told."""
     user = environ.get("USER") or environ.get("LOGNAME") or str(os.getuid())
-    done = output(("loginctl", "show-user", user, "--property=Linger", "--value"), environ)
-    words = done.stdout.strip() if not isinstance(done, Trouble) else ""
-    return {"yes": True, "no": False}.get(words)
-
-
-_LINGER = (
-    "At logout systemd stops it, and at boot it starts with your first login. If it should run"
-    " without you being logged in: loginctl enable-linger"
-)
-
-
-_BY_HAND = {
-    "systemd": ", as over ssh, under sudo or in a container. The files are in place: run it again in a"
-    " login session, or start the daemon without it: claudemem-daemon start",
-    "launchd": ": log in at the screen, or start the daemon without it: claudemem-daemon start",
-}
-_LEFT_BEHIND = (
-    ". The files are gone; a manager that still has them in memory forgets them at the next login, and"
-    " a daemon that is running ends with `claudemem-daemon stop`"
-)
+    command = ("loginctl", "show-user", user, "--property=Linger", "--value")
+    return run_command(command, environ).words.strip() == "yes"
 
 
 def _disable(folder: str) -> None:
@@ -182,15 +170,6 @@ def _disable(folder: str) -> None:
                 os.unlink(link)
                 with suppress(OSError):
                     os.rmdir(wanted)
-
-
-def _program(there: tuple[str, ...]) -> str | None:
-    for path in there:
-        if path.endswith(SERVICE):
-            return systemd.program_of((_read(path) or b"").decode("utf-8", "replace"))
-        if path.endswith(launchd.PLIST):
-            return launchd.program_of(_read(path) or b"")
-    return None
 
 
 def _read(path: str) -> bytes | None:

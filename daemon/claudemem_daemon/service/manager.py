@@ -9,53 +9,48 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from claudemem_daemon.service.plan import Command
+
 COMMAND_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """A command that did not do what it was asked."""
+class Ran:
+    """A command that was run. words: what it printed, or why it failed. unreachable: there is no
+    manager that could have done it."""
 
-    command: tuple[str, ...]
+    command: Command
     words: str
-    unreachable: bool
+    failed: bool = False
+    unreachable: bool = False
+
+    def explained(self, then: str) -> str:
+        """What it could not do, and `then` what to do where its manager cannot be reached."""
+        command = " ".join(self.command)
+        if not self.unreachable:
+            return f"`{command}` failed: {self.words}"
+        return f"`{command}` cannot reach the user's service manager ({self.words}){then}"
 
 
-def output(
-    command: tuple[str, ...], environ: Mapping[str, str]
-) -> subprocess.CompletedProcess[str] | Trouble:
-    """What a program did, or why it could not be run."""
-    program = shutil.which(command[0], path=environ.get("PATH"))
+def run_command(command: Command, environ: Mapping[str, str]) -> Ran:
+    name = command[0]
+    program = shutil.which(name, path=environ.get("PATH"))
     if program is None:
-        return Trouble(command, f"there is no {command[0]} on the PATH", True)
+        return Ran(command, f"there is no {name} on the PATH", failed=True, unreachable=True)
     try:
-        return subprocess.run(
+        done = subprocess.run(
             [program, *command[1:]], env=_reachable(environ), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return Trouble(command, f"{command[0]} does not answer", True)
+        return Ran(command, f"{name} does not answer", failed=True, unreachable=True)
     except OSError as error:
-        return Trouble(command, f"{command[0]}: {error.strerror}", True)
-
-
-def run_command(command: tuple[str, ...], environ: Mapping[str, str]) -> Trouble | None:
-    done = output(command, environ)
-    if isinstance(done, Trouble):
-        return done
+        return Ran(command, f"{name}: {error.strerror}", failed=True, unreachable=True)
     if done.returncode == 0:
-        return None
+        return Ran(command, done.stdout)
     words = " ".join((done.stderr or done.stdout).split())[:300]
     lost = "bus" in words.lower() or "not been booted with systemd" in words
-    return Trouble(command, words, lost)
-
-
-def _reachable(environ: Mapping[str, str]) -> dict[str, str]:
-    """ssh and su leave out where the user manager is to be found."""
-    runtime = f"/run/user/{os.getuid()}"
-    if "XDG_RUNTIME_DIR" not in environ and os.path.isdir(runtime):
-        return {**environ, "XDG_RUNTIME_DIR": runtime}
-    return dict(environ)
+    return Ran(command, words, failed=True, unreachable=lost)
 
 
 def has_manager(environ: Mapping[str, str]) -> bool:
@@ -64,9 +59,9 @@ def has_manager(environ: Mapping[str, str]) -> bool:
     return sys.platform == "darwin" or os.path.exists(os.path.join(folder, "systemd", "private"))
 
 
-def explained(trouble: Trouble, *, then: str) -> str:
-    """What a command could not do, and `then` what to do where its manager cannot be reached."""
-    command = " ".join(trouble.command)
-    if not trouble.unreachable:
-        return f"`{command}` failed: {trouble.words}"
-    return f"`{command}` cannot reach the user's service manager ({trouble.words}){then}"
+def _reachable(environ: Mapping[str, str]) -> dict[str, str]:
+    """ssh and su leave out where the user manager is to be found."""
+    runtime = f"/run/user/{os.getuid()}"
+    if "XDG_RUNTIME_DIR" not in environ and os.path.isdir(runtime):
+        return {**environ, "XDG_RUNTIME_DIR": runtime}
+    return dict(environ)

@@ -9,24 +9,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 from claudemem_daemon.local import home_dir, socket_path
-from claudemem_daemon.service import launchd, systemd
-from claudemem_daemon.service.templates import LABEL, SERVICE, SOCKET
-
-Manager = Literal["systemd", "launchd"]
+from claudemem_daemon.service.units import (
+    LABEL,
+    PLIST,
+    SERVICE,
+    SOCKET,
+    render_agent,
+    render_units,
+)
 
 CARRIED = ("CLAUDEMEM_DAEMON_HOME", "CLAUDEMEM_DAEMON_SOCKET", "CLAUDE_MEM_DATA_DIR")
 """Variables that the service must share with the shell that installs it, if they are set there."""
 
+Command = tuple[str, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """files: path -> content. start: commands that put it into force; stop: that take it out."""
+    """files: path -> content. start: commands that put it into force; stop: that take it out.
+    probe: the command that succeeds while it is active."""
 
-    manager: Manager
+    manager: Literal["systemd", "launchd"]
     files: Mapping[str, bytes]
-    start: tuple[tuple[str, ...], ...]
-    stop: tuple[tuple[str, ...], ...]
-    program: str
+    start: tuple[Command, ...]
+    stop: tuple[Command, ...]
+    probe: Command
 
 
 def make_plan(
@@ -36,47 +43,30 @@ def make_plan(
     carried = {name: environ[name] for name in CARRIED if environ.get(name)}
     environment = {"PATH": environ.get("PATH", os.defpath), **carried}
     if system == "darwin":
-        return _launchd(environ, program, environment)
-    folder = unit_folder(environ)
-    units = systemd.render_units(program, socket_path(environ), environment, network=network)
+        path, domain = launch_agent(environ), f"gui/{os.getuid()}"
+        agent = render_agent(
+            program, agent_log(environ), {"HOME": home_dir(environ), **environment}
+        )
+        # Booted out first: launchctl answers "Input/output error" for what is loaded already.
+        boot_out = ("launchctl", "bootout", f"{domain}/{LABEL}")
+        start = (boot_out, ("launchctl", "bootstrap", domain, path))
+        probe = ("launchctl", "print", f"{domain}/{LABEL}")
+        return ServicePlan("launchd", {path: agent}, start, (boot_out,), probe)
+    units = render_units(program, socket_path(environ), environment, network=network)
+    folder, systemctl = unit_folder(environ), ("systemctl", "--user")
+    reload = (*systemctl, "daemon-reload")
     return ServicePlan(
         "systemd",
         {os.path.join(folder, name): text.encode() for name, text in units.items()},
-        start=(
-            ("systemctl", "--user", "daemon-reload"),
-            ("systemctl", "--user", "enable", SERVICE, SOCKET),
-            # Not `start`: an active socket whose file is gone comes back only so.
-            ("systemctl", "--user", "restart", SOCKET),
-        ),
-        stop=(
-            ("systemctl", "--user", "disable", "--now", SOCKET, SERVICE),
-            ("systemctl", "--user", "daemon-reload"),
-        ),
-        program=program,
-    )
-
-
-def _launchd(
-    environ: Mapping[str, str], program: str, environment: Mapping[str, str]
-) -> ServicePlan:
-    home = home_dir(environ)
-    path, log = launch_agent(environ), agent_log(environ)
-    domain = f"gui/{os.getuid()}"
-    return ServicePlan(
-        "launchd",
-        {path: launchd.render_agent(program, log, {"HOME": home, **environment})},
-        start=(
-            # Booted out first: launchctl answers "Input/output error" for what is loaded already.
-            ("launchctl", "bootout", f"{domain}/{LABEL}"),
-            ("launchctl", "bootstrap", domain, path),
-        ),
-        stop=(("launchctl", "bootout", f"{domain}/{LABEL}"),),
-        program=program,
+        # Not `start`: an active socket whose file is gone comes back only so.
+        (reload, (*systemctl, "enable", SERVICE, SOCKET), (*systemctl, "restart", SOCKET)),
+        ((*systemctl, "disable", "--now", SOCKET, SERVICE), reload),
+        (*systemctl, "is-active", "--quiet", SOCKET),
     )
 
 
 def launch_agent(environ: Mapping[str, str]) -> str:
-    return os.path.join(home_dir(environ), "Library", "LaunchAgents", launchd.PLIST)
+    return os.path.join(home_dir(environ), "Library", "LaunchAgents", PLIST)
 
 
 def agent_log(environ: Mapping[str, str]) -> str:
