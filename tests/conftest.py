@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.daemon import Daemon, eventually
+from tests.support.leftovers import Leftovers, adopt_orphans
 
 # Speed is no subject of these tests, and they run beside others on small machines.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,9 +26,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="sized for minutes instead of seconds")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
         settings.load_profile("long")
+        config.option.timeout = 3600
+    adopt_orphans()
+    # A folder of our own, so that what a test leaves in it is its own; pytest's stay beside it.
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.gettempdir()
+    folder = os.path.join(tempfile.gettempdir(), f"{os.getpid():x}")
+    os.mkdir(folder)
+    config.add_cleanup(lambda: os.rmdir(folder))
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
 
 
 @pytest.fixture(autouse=True)
@@ -40,19 +49,13 @@ def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    """A test that starts threads ends them."""
-    before = set(threading.enumerate())
+def _nothing_is_left(_clean_environ: None) -> Iterator[None]:
+    """A test ends the threads and processes it starts, closes its files and removes its folders."""
+    before = Leftovers.now()
     yield
-
-    def left() -> list[threading.Thread]:
-        return [
-            thread
-            for thread in threading.enumerate()
-            if thread not in before and thread.is_alive() and not thread.daemon
-        ]
-
-    eventually(lambda: not left(), f"the test's threads end: {left()}", within=5)
+    eventually(
+        lambda: not before.added_since(), lambda: f"no {', '.join(before.added_since())}", within=5
+    )
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_TEXT
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, command
 from tests.support.stores import add_observation, add_observations, add_summary, make_store
 
 MIB: Final = 1 << 20
@@ -34,6 +34,13 @@ NAMES: Final = ("type", "session", "project", "merged_into_project", "created_at
 FEW: Final = 24 * 1024
 """KiB that the daemon may take beyond what it has when idle: code that is loaded, an answer's text.
 A cell of these tests is larger, or becomes so when it is decoded."""
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[Daemon]:
+    """As users have it: the memory that Python's development mode takes is not what is measured."""
+    with Daemon(home, program=command()) as running:
+        yield running
 
 
 @pytest.fixture

@@ -32,6 +32,10 @@ def command() -> list[str]:
     return [os.path.join(os.path.dirname(sys.executable), "claudemem-daemon")]
 
 
+DEVELOPING = [sys.executable, "-Xdev", "-Werror", "-Xutf8", "-EP", *command()]
+"""As the command starts Python, and every warning is an error that ends the test."""
+
+
 def clean_environ(home: str | os.PathLike[str], **extra: str) -> dict[str, str]:
     """What a process started by nobody in particular sees: nothing of this shell but PATH."""
     return {
@@ -43,7 +47,9 @@ def clean_environ(home: str | os.PathLike[str], **extra: str) -> dict[str, str]:
     }
 
 
-def eventually(condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:
+def eventually(
+    condition: Callable[[], T], what: str | Callable[[], str], within: float = PATIENCE
+) -> T:
     """The first true value of `condition`; fails with `what` when none comes in time."""
     end = time.monotonic() + within
     while True:
@@ -51,7 +57,8 @@ def eventually(condition: Callable[[], T], what: str, within: float = PATIENCE) 
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"in {within:g} s never: {what}")
+            text = what if isinstance(what, str) else what()
+            raise AssertionError(f"in {within:g} s never: {text}")
         time.sleep(0.01)  # another process decides; there is no event to wait for
 
 
@@ -109,7 +116,7 @@ class Daemon:
         self.home = os.fspath(home)
         self.environ = clean_environ(home, **(environ or {}))
         self.umask = umask
-        self.command = [*prefix, *(command() if program is None else program), "run"]
+        self.command = [*prefix, *(DEVELOPING if program is None else program), "run"]
         self.pass_fds = tuple(pass_fds)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
         self._process: subprocess.Popen[bytes] | None = None
@@ -130,7 +137,10 @@ class Daemon:
     ) -> None:
         if error is not None:
             sys.stderr.write(f"--- daemon in {self.home} said:\n{self.errors()}---\n")
+        self._end()
+        said = self.errors()
         self._close()
+        assert error is not None or "Warning:" not in said, said
 
     @property
     def socket_path(self) -> str:
@@ -257,7 +267,7 @@ class Daemon:
             return 0.0
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
-    def _close(self) -> None:
+    def _end(self) -> None:
         process = self._process
         if process is not None and process.poll() is None:
             # Also one that a test had stopped with SIGSTOP.
@@ -269,6 +279,9 @@ class Daemon:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def _close(self) -> None:
+        self._end()
         with suppress(OSError):
             os.unlink(self.socket_path)
         with suppress(OSError):
