@@ -23,11 +23,7 @@ def demo_command() -> int:
     from claudemem_daemon.demo.walkthrough import Walkthrough
     from claudemem_daemon.hookfiles.commands import launcher
 
-    coloured = colours()
-
-    def bold(text: str) -> str:
-        return click.style(text, bold=True) if coloured else text
-
+    bold = (lambda text: click.style(text, bold=True)) if colours() else str
     with Sandbox() as sandbox:
         program = shlex.quote(launcher(os.environ, sys.argv[0]))
-        return 1 if Walkthrough(sandbox, click.echo, bold, program).run() else 0
+        return 1 if Walkthrough(sandbox, click.echo, bold).run(program) else 0

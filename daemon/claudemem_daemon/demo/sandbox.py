@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
 from claudemem_daemon.errors import ClaudememError
@@ -49,48 +48,35 @@ class Sandbox:
     def __init__(self) -> None:
         # Short, for a socket's name must be.
         self.root = os.path.realpath(tempfile.mkdtemp(prefix="claudemem-demo-"))
-        self.home = os.path.join(self.root, "home")
-        self.main = os.path.join(self.root, "shop")
+        self.home = self.path("home")
+        self.main = self.path("shop")
         self.store = os.path.join(self.home, ".claude-mem", "claude-mem.db")
-        self.settings_path = os.path.join(self.home, ".claude-mem", "settings.json")
-        self._daemon: subprocess.Popen[bytes] | None = None
         self._clock = int(time.time() * 1000) - 3_600_000
+        # A new user's: nothing of claude-mem's or ours from the shell.
+        programs = (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
+        self.environ = {"HOME": self.home, "LANG": "C.UTF-8", "PATH": os.pathsep.join(programs)}
+        self.environ |= {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
 
     def __enter__(self) -> Sandbox:
-        if shutil.which("git") is None:
-            shutil.rmtree(self.root, ignore_errors=True)
-            raise ClaudememError("demo needs git, and there is none on the PATH: install git")
         try:
+            if shutil.which("git") is None:
+                raise ClaudememError("demo needs git, and there is none on the PATH: install git")
             os.makedirs(os.path.dirname(self.store))
             with closing(sqlite3.connect(self.store)) as db:
                 db.execute("PRAGMA journal_mode = WAL")
                 db.executescript(_SCHEMA)
         except BaseException:
-            shutil.rmtree(self.root, ignore_errors=True)
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._daemon is not None and self._daemon.poll() is None:
-            self._daemon.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._daemon.wait(5)
-            if self._daemon.poll() is None:
-                self._daemon.kill()
-                self._daemon.wait()
-        if self._daemon is not None and self._daemon.stderr is not None:
-            self._daemon.stderr.close()
+        if os.path.isdir(self.home):
+            self.command("stop")
         shutil.rmtree(self.root, ignore_errors=True)
 
-    @property
-    def environ(self) -> dict[str, str]:
-        """A new user's: nothing of claude-mem's or ours from the shell."""
-        return {
-            "HOME": self.home,
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": os.environ.get("LANG", "C.UTF-8"),
-            **({"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}),
-        }
+    def path(self, name: str) -> str:
+        return os.path.join(self.root, name)
 
     def git(self, *arguments: str) -> None:
         sealed = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -102,21 +88,18 @@ class Sandbox:
             cwd=self.main if os.path.isdir(self.main) else self.root,
             env=self.environ | sealed,
             capture_output=True,
+            text=True,
             check=False,
         )
         if done.returncode != 0:
-            words = done.stderr.decode("utf-8", "replace").strip()
-            raise ClaudememError(f"git {arguments[0]} failed: {words}")
+            raise ClaudememError(f"git {arguments[0]} failed: {done.stderr.strip()}")
 
     def repository(self, *worktrees: str) -> None:
         """`shop` with one commit, and linked worktrees beside it."""
         self.git("init", "-q", self.main)
         self.git("commit", "-q", "--allow-empty", "-m", "first")
         for name in worktrees:
-            self.git("worktree", "add", "-q", os.path.join(self.root, name), "-b", name)
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.root, name)
+            self.git("worktree", "add", "-q", self.path(name), "-b", name)
 
     def row(self, project: str, kind: str, title: str, session: str = "earlier") -> None:
         """One observation, as claude-mem's worker writes it; a minute newer than the one before."""
@@ -132,26 +115,16 @@ class Sandbox:
             db.commit()
 
     def settings(self, values: Mapping[str, Any]) -> None:
-        with open(self.settings_path, "w", encoding="utf-8") as file:
+        path = os.path.join(os.path.dirname(self.store), "settings.json")
+        with open(path, "w", encoding="utf-8") as file:
             json.dump(values, file)
 
-    def start_daemon(self) -> int:
-        """Start it as a user would; returns its pid once it answers."""
-        self._daemon = subprocess.Popen(
-            [sys.executable, "-m", "claudemem_daemon", "run"],
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        end = time.monotonic() + 10
-        while self.command("status", "--json").returncode == 3:
-            if self._daemon.poll() is not None or time.monotonic() > end:
-                self._daemon.send_signal(signal.SIGTERM)
-                words = self._daemon.stderr.read() if self._daemon.stderr else b""
-                raise ClaudememError(f"the daemon did not start: {words.decode().strip()}")
-            time.sleep(0.02)
-        return self._daemon.pid
+    def start_daemon(self) -> str:
+        """Start it as a user would; returns what that said once it answered."""
+        done = self.command("start")
+        if done.returncode != 0:
+            raise ClaudememError(f"the daemon did not start: {done.stderr.strip()}")
+        return done.stdout.strip()
 
     def command(
         self, *arguments: str, text: str = "", cwd: str | None = None
@@ -176,10 +149,7 @@ class Sandbox:
             **({"source": "startup"} if event == "SessionStart" else {"prompt": "go on"}),
         }
         done = self.command("hook", "claude-code", text=json.dumps(call))
-        if done.returncode != 0:
-            raise ClaudememError(f"the hook exited {done.returncode}")
         if not done.stdout.strip():
             return ""
-        shape = json.loads(done.stdout)
-        context: str = shape["hookSpecificOutput"]["additionalContext"]
+        context: str = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
         return context

@@ -14,37 +14,31 @@ PrintLine = Callable[[str], None]
 class Walkthrough:
     """Runs the steps and counts what was not as said."""
 
-    def __init__(
-        self, sandbox: Sandbox, print_line: PrintLine, bold: Callable[[str], str], program: str
-    ) -> None:
-        """`program` starts this command again, as a shell takes it."""
+    def __init__(self, sandbox: Sandbox, say: PrintLine, bold: Callable[[str], str]) -> None:
         self._sandbox = sandbox
-        self._program = program
-        self._print = print_line
+        self._say = say
         self._bold = bold
         self.failed = 0
 
-    def run(self) -> int:
-        """All steps; returns how many claims did not hold."""
+    def run(self, program: str) -> int:
+        """All steps; returns how many claims did not hold. `program` starts this command again, as
+        a shell takes it."""
         sandbox, began = self._sandbox, time.monotonic()
         sandbox.repository("shop-cart", "shop-search", "shop-old")
         sandbox.row("shop", "decision", "Prices are integers of cents")
         sandbox.row("shop/shop-old", "bugfix", "Old checkout lost the coupon")
         sandbox.row("shop-search", "discovery", "Search index is rebuilt at night")
         sandbox.row("shop/shop-cart", "feature", "Cart survives a login")
-        pid = sandbox.start_daemon()
-        self._print(
-            f"a repository, three worktrees, one claude-mem store; daemon running, pid {pid}"
-        )
+        started = sandbox.start_daemon()
+        self._say(f"a repository, three worktrees, one claude-mem store; daemon {started}")
         for step in (self._together, self._removed, self._live, self._news, self._why):
             step()
         verdict = "all as said" if not self.failed else f"{self.failed} claims did not hold"
-        self._print("")
-        self._print(self._bold(f"{verdict}, in {time.monotonic() - began:.1f} s. Cleaned up."))
+        self._step(f"{verdict}, in {time.monotonic() - began:.1f} s. Cleaned up.")
         if not self.failed:
-            self._print("To use it:")
-            self._print(f"  {self._program} service install")
-            self._print(f"  {self._program} hooks install claude-code")
+            self._say("To use it:")
+            self._say(f"  {program} service install")
+            self._say(f"  {program} hooks install claude-code")
         return self.failed
 
     def _together(self) -> None:
@@ -92,20 +86,20 @@ class Walkthrough:
             "explain", "--types", "bugfix", "4", "--json", cwd=self._sandbox.main
         )
         fate = json.loads(done.stdout)["observation"][0]
-        self._print(f"   explain --types bugfix 4: {fate['disposition']}: {fate['detail']}")
+        self._say(f"   explain --types bugfix 4: {fate['disposition']}: {fate['detail']}")
         self._claim("every row's fate has a name", fate["disposition"] == "type_filtered")
 
     def _step(self, title: str) -> None:
-        self._print("")
-        self._print(self._bold(title))
+        self._say("")
+        self._say(self._bold(title))
 
     def _shown(self, worktree: str, event: str, session: str) -> str:
         context = self._sandbox.hook(worktree, event, session)
         for line in context.splitlines():
             if line[:1].isdigit():
-                self._print(f"   | {line}")
+                self._say(f"   | {line}")
         return context
 
     def _claim(self, claim: str, holds: bool) -> None:
-        self._print(f"   {'ok' if holds else 'NOT SO'}: {claim}")
+        self._say(f"   {'ok' if holds else 'NOT SO'}: {claim}")
         self.failed += not holds
