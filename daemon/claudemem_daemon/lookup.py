@@ -11,10 +11,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.causes import find_causes, rows_here
+from claudemem_daemon.diagnostics.causes import find_causes, rows_here, verdict
 from claudemem_daemon.diagnostics.fixes import fate_fix
 from claudemem_daemon.diagnostics.projects import list_projects
-from claudemem_daemon.diagnostics.verdict import verdict
 from claudemem_daemon.errors import InvalidRequest, StoreError
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question

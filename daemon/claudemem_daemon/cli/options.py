@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Timer
 from typing import IO, Any
 
@@ -49,12 +49,10 @@ json_option = click.option("--json", "as_shape", is_flag=True, help="The whole a
 
 
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--cwd, --projects."""
     return cwd_option(projects_option(command))
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--cwd, --projects, --scope, --limit, --types, --concepts."""
     return place_options(scope_option(limit_option(types_option(concepts_option(command)))))
 
 
@@ -75,16 +73,10 @@ def make_question(
     if wrong is not None:
         raise InvalidRequest(wrong)
     return Question(
-        cwd=None if names else folder(cwd),
-        projects=names or (),
-        env=caller_environment(os.environ),
-        scope=scope,
-        limit=limit,
-        types=_names(types),
-        concepts=_names(concepts),
-        full=full,
-        human=human,
-    )
+        cwd=None if names else folder(cwd), projects=names or (), scope=scope, limit=limit,
+        types=_names(types), concepts=_names(concepts), env=caller_environment(os.environ),
+        full=full, human=human,
+    )  # fmt: skip
 
 
 def folder(cwd: str | None) -> str:
@@ -125,23 +117,20 @@ def waiting(words: str) -> Iterator[None]:
     if as_shape or not (colours() and sys.stderr.isatty()):
         yield
         return
-    spinners: list[Any] = []
+    with ExitStack() as spinner:
 
-    def start() -> None:
-        from rich.console import Console
+        def start() -> None:
+            from rich.console import Console
 
-        spinners.append(Console(stderr=True).status(words))
-        spinners[0].start()
+            spinner.enter_context(Console(stderr=True).status(words))
 
-    timer = Timer(PATIENCE, start)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        for spinner in spinners:
-            spinner.stop()
+        timer = Timer(PATIENCE, start)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
 
 def plain(text: str, limit: int = 200) -> str:
@@ -161,10 +150,8 @@ def path_text(path: str) -> str:
 
 def setting_text(value: object) -> str:
     """A setting's value as settings.json has it, lists as comma lists."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
+    if value is None or isinstance(value, str):
+        return value or ""
     return json.dumps(value, ensure_ascii=False) if value != {} else ""

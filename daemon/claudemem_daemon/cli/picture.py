@@ -11,7 +11,7 @@ from rich.text import Text
 
 from claudemem_daemon.cli.options import plain
 from claudemem_daemon.diagnostics.age import counted
-from claudemem_daemon.diagnostics.verdict import ENDS
+from claudemem_daemon.diagnostics.causes import ENDS
 
 MAX_PROJECTS: Final = 8
 MAX_BUCKETS: Final = 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import click
@@ -19,17 +18,10 @@ from claudemem_daemon.repository.records import around
 from claudemem_daemon.repository.worktrees import details
 from claudemem_daemon.shapes import as_json, warning_shapes
 
+Line = dict[str, Any]
+"""path, branch, state, role, and keys with their rows, as `worktrees --json` has them."""
 NO_PATH: Final = {"removed": "(gone)", "unknown": "(unknown)"}
 """In place of a path, by state."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    path: str | None
-    branch: str | None
-    state: str
-    role: str
-    keys: tuple[str, ...]
 
 
 @click.command("worktrees")
@@ -45,7 +37,7 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
             counts = count_rows(resolved, pipeline.pool)
     shape: dict[str, Any] = {
         "resolved_by": repository.resolved_by,
-        "worktrees": [_shape(line, counts) for line in _lines(repository, counts)],
+        "worktrees": _lines(repository, counts),
         "left_out": dict(counts.left_out),
         "warnings": warning_shapes((*resolved.warnings, *counts.warnings)),
     }
@@ -76,51 +68,46 @@ def _cells(worktree: dict[str, Any]) -> list[str]:
     ]
 
 
-def _lines(repository: Repository, counts: RowCounts) -> list[_Line]:
+def _lines(repository: Repository, counts: RowCounts) -> list[Line]:
     """The checkouts of the repository and of those around it, then the keys that have no place."""
-    lines: list[_Line] = []
+    lines: list[Line] = []
     outer: Repository | None = repository
     while outer is not None:
         here = details(outer)
-        found = [
-            _line(tree, "main" if tree.main else "worktree", counts) for tree in here.checkouts
-        ]
+        found = [_of_checkout(tree, counts) for tree in here.checkouts]
         if here.main is None:
             found.insert(0, _without_checkout(here, counts))
         # Of a superproject nobody asked for, as in the scope `self`, nothing is read.
-        lines += found if outer is repository else [line for line in found if line.keys]
+        lines += found if outer is repository else [line for line in found if line["keys"]]
         outer = here.superproject
-    shown = {key for line in lines for key in line.keys}
-    lines += [
-        _Line(None, None, known.role, known.role, (key,))
-        for key, known in counts.keys.items()
-        if key not in shown
-    ]
-    return lines
+    shown = {key["key"] for line in lines for key in line["keys"]}
+    rest = [(key, known.role) for key, known in counts.keys.items() if key not in shown]
+    return lines + [_line(None, None, role, role, [key], counts) for key, role in rest]
 
 
-def _without_checkout(repository: Repository, counts: RowCounts) -> _Line:
+def _without_checkout(repository: Repository, counts: RowCounts) -> Line:
     """What has no main checkout, or none that is known."""
-    names = [as_key(name) for name in (repository.name, *repository.fallback_names)]
+    names = dict.fromkeys(map(as_key, (repository.name, *repository.fallback_names)))
+    keys = [name for name in names if name in counts.keys]
     if repository.common_dir is None:
         state = repository.kind if os.path.isdir(repository.cwd) else "missing"
-        return _Line(repository.cwd, None, state, "main", _known(names, counts))
-    keys = tuple(key for key in _known(names, counts) if counts.keys[key].path is None)
+        return _line(repository.cwd, None, state, "main", keys, counts)
+    keys = [key for key in keys if counts.keys[key].path is None]
     if repository.kind not in ("bare", "dot_bare"):
-        return _Line(None, None, "unknown", "main", keys)
-    return _Line(around(repository.common_dir, repository.kind), None, "bare", "main", keys)
+        return _line(None, None, "unknown", "main", keys, counts)
+    path = around(repository.common_dir, repository.kind)
+    return _line(path, None, "bare", "main", keys, counts)
 
 
-def _known(names: list[str], counts: RowCounts) -> tuple[str, ...]:
-    return tuple(name for name in dict.fromkeys(names) if name in counts.keys)
-
-
-def _line(tree: Worktree, role: str, counts: RowCounts) -> _Line:
+def _of_checkout(tree: Worktree, counts: RowCounts) -> Line:
     branch = tree.branch or (f"({(tree.head or '')[:9]})" if tree.detached else None)
     state = tree.state if tree.locked is None else f"{tree.state}, locked"
-    keys = tuple(key for key, known in counts.keys.items() if known.path == tree.path)
-    return _Line(tree.path, branch, state, role, keys)
+    keys = [key for key, known in counts.keys.items() if known.path == tree.path]
+    return _line(tree.path, branch, state, "main" if tree.main else "worktree", keys, counts)
 
 
-def _shape(line: _Line, counts: RowCounts) -> dict[str, Any]:
-    return {**asdict(line), "keys": [counts.as_json(key) for key in line.keys]}
+def _line(
+    path: str | None, branch: str | None, state: str, role: str, keys: list[str], counts: RowCounts
+) -> Line:
+    shapes = [counts.as_json(key) for key in keys]
+    return {"path": path, "branch": branch, "state": state, "role": role, "keys": shapes}

@@ -32,6 +32,21 @@ _UNANSWERED: Final = {
 """Code of a warning that explains why there is no row -> what to do."""
 
 
+ENDS: Final = {
+    "excluded": ("of an excluded checkout", "excluded checkout"),
+    "type_filtered": ("of a type that the list leaves out", "type not listed"),
+    "concept_filtered": ("without a concept of the list", "concepts not listed"),
+    "malformed_concepts": ("with concepts that are no JSON list", "unreadable concepts"),
+    "platform_filtered": ("of another assistant", "other assistant's"),
+    "other_repository": ("of another repository", "other repository's"),
+    "duplicate_of": ("the same as another row", "duplicates"),
+    "not_read": ("not compared in time", "not compared in time"),
+    "over_limit": ("beyond the limit", "beyond the limit"),
+    "over_size": ("beyond the size", "beyond the size"),
+}
+"""Where rows end, in the order of the filters -> in a sentence, beside a bar."""
+
+
 def find_causes(shape: Mapping[str, Any]) -> tuple[Finding, ...]:
     """The causes in an explanation, what explains most first."""
     found: dict[str, Finding] = {}
@@ -41,6 +56,26 @@ def find_causes(shape: Mapping[str, Any]) -> tuple[Finding, ...]:
         for cause in part(shape):
             found.setdefault(cause.sentence, cause)
     return tuple(found.values())
+
+
+def verdict(shape: Mapping[str, Any]) -> str:
+    """The sentence that says whether rows are missing here and what leaves them out."""
+    name = shape["repository"]["name"] or "this folder"
+    causes = find_causes(shape)
+    total, shown, ended = rows_here(shape), rows_shown(shape), reasons(shape)
+    if not shown and causes:
+        return causes[0].sentence
+    others = sum(shape["others"].values())
+    if not total and not others and not shape["stores"]:
+        folder = shape["settings"][DATA_DIR]["value"]
+        return f"no memory yet: no store in {folder}; claude-mem makes it in its first session"
+    if not total:
+        rest = f"; the stores have {counted(others, 'row')} of other projects (claudemem-daemon projects)"
+        rest = rest if others else ""
+        return f"no memory yet: no row of {name} in the stores that were read{rest}"
+    parts = [f"{ended[reason]:,} {words}" for reason, (words, _) in ENDS.items() if ended[reason]]
+    rest = f"; {', '.join(parts)}" if parts else ""
+    return f"{shown:,} of {counted(total, 'row')} of {name} {'is' if shown == 1 else 'are'} shown{rest}"
 
 
 def rows_here(shape: Mapping[str, Any]) -> int:

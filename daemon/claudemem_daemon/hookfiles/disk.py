@@ -59,12 +59,15 @@ def write_file(
         handle, temporary = tempfile.mkstemp(prefix=".claudemem-", dir=folder)
         try:
             with open(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+                _overwrite(file, text)
             with suppress(FileNotFoundError):
                 os.chmod(temporary, os.stat(like).st_mode & 0o7777)
-            _put(temporary, real, text)
+            try:
+                os.replace(temporary, real)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                _write_in_place(real, text)
         finally:
             with suppress(OSError):
                 os.unlink(temporary)
@@ -77,19 +80,14 @@ def write_file(
         ) from None
 
 
-def _put(temporary: str, real: str, text: str) -> None:
-    try:
-        os.replace(temporary, real)
-    except OSError as error:
-        if error.errno != errno.EBUSY:
+def _write_in_place(path: str, text: str) -> None:
+    with open(path, "r+", encoding="utf-8", newline="") as file:
+        before = file.read()
+        try:
+            _overwrite(file, text)
+        except OSError:
+            _overwrite(file, before)
             raise
-        with open(real, "r+", encoding="utf-8", newline="") as file:
-            before = file.read()
-            try:
-                _overwrite(file, text)
-            except OSError:
-                _overwrite(file, before)
-                raise
 
 
 def _overwrite(file: TextIO, text: str) -> None:

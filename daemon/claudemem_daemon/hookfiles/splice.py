@@ -93,7 +93,7 @@ class _Editor:
         if isinstance(wanted, list) and isinstance(node.value, list):
             pairs, rest = _paired(node, wanted)
             return self._container(node, pairs, [(None, value) for value in rest])
-        return self._written(None, wanted, self._indentation(node.at))
+        return self._written(None, wanted, self.line + self._indentation(node.at))
 
     def _container(
         self, node: _Node, pairs: list[tuple[_Node, Any]], new: list[tuple[str | None, Any]]
@@ -105,11 +105,7 @@ class _Editor:
             part.start: self.text[part.start : part.at] + self.changed(part, value)
             for part, value in pairs
         }
-        before, between, after = self._spaces(node)
-        indent = before.rpartition("\n")[2] if "\n" in before else None
-        own_line = self.line + (
-            self._indentation(node.at) + self.unit if indent is None else indent
-        )
+        lines, own_line = self._layout(node)
         made, comma, end = self.text[node.at], "", node.at + 1
         orphans: list[str] = []
         for part in node.parts:
@@ -117,50 +113,44 @@ class _Editor:
             if part.start not in texts:
                 orphans += comments(gap + self.text[part.start : end])
                 continue
-            if orphans or (not comma and comments(gap)):
-                made += comma + _on_lines(orphans, own_line, _without_comma(gap))
-            else:
-                made += gap if comma else before
-            made, comma, orphans = made + texts[part.start], ",", []
+            if orphans or not comma:
+                gap = _on_lines(orphans, own_line, _without_comma(gap))
+            made += (comma if orphans else "") + gap + texts[part.start]
+            comma, orphans = ",", []
+        after = self.text[end : node.end - 1]
         if new:
-            tail = after[: len(after.rstrip())]
-            lead = own_line if orphans or tail else between if comma else before
-            made += comma + _on_lines(orphans, own_line, tail) + lead
-            made += ("," + between).join(self._written(*pair, indent) for pair in new)
-            return made + after[len(tail) :] + self.text[node.end - 1]
-        if comma or orphans or after.strip():
-            made += _on_lines(orphans, own_line, after)
-        return made + self.text[node.end - 1]
+            tail = after.rstrip()
+            wide = lines or bool(orphans or tail)
+            between = own_line if wide else self.space
+            made += comma + _on_lines(orphans, own_line, tail) + (between if comma or wide else "")
+            start = own_line if lines else ""
+            made += ("," + between).join(self._written(key, value, start) for key, value in new)
+            closing = self.line + self._indentation(node.at)
+            after = after[len(tail) :] if node.parts or tail else closing if lines else ""
+        elif comma or orphans or after.strip():
+            after = _on_lines(orphans, own_line, after)
+        else:
+            after = ""
+        return made + after + self.text[node.end - 1]
 
-    def _spaces(self, node: _Node) -> tuple[str, str, str]:
-        """White space after the opening bracket, and from a comma to the next part; all that is
-        before the closing bracket."""
+    def _layout(self, node: _Node) -> tuple[bool, str]:
+        """Whether a container has a line for each part, and what such a line starts with."""
+        own_line = self.line + self._indentation(node.at) + self.unit
         if not node.parts:
-            inside = self.text[node.at + 1 : node.end - 1]
-            closing = self.line + self._indentation(node.at) if self.line else ""
-            opening = closing + self.unit if self.line else ""
-            return opening, opening or self.space, inside if inside.strip() else closing
-        first, last = node.parts[0], node.parts[-1]
-        before = self._white(self.text[node.at + 1 : first.start])
-        between = before or self.space
-        if first is not last:
-            between = self._white(self.text[node.parts[-2].end : last.start])
-        return before, between, self.text[last.end : node.end - 1]
+            return bool(self.line), own_line
+        before = self.text[node.at + 1 : node.parts[0].start]
+        if "\n" not in before:
+            return False, own_line
+        return True, self.line + _leading_space(before.rpartition("\n")[2])
 
-    def _white(self, gap: str) -> str:
-        """A gap before a part without its comma and comments."""
-        if not comments(gap):
-            return gap[gap.find(",") + 1 :]
-        return self.line + _leading_space(gap.rpartition("\n")[2]) if "\n" in gap else self.space
-
-    def _written(self, key: str | None, value: Any, indent: str | None) -> str:
-        """A value that was not there before, at an indentation or all in one line."""
+    def _written(self, key: str | None, value: Any, start: str) -> str:
+        """A value that was not there before: its lines start with `start`, or it is one line."""
         ascii_only = is_ascii_only(self.text)
-        lines = indent is not None and self.line
+        lines = "\n" in start
         marks = ("," if lines else f",{self.space}", ": " if lines else f":{self.space}")
         made = json.dumps(
             value, ensure_ascii=ascii_only, indent=self.unit if lines else None, separators=marks
-        ).replace("\n", self.line + (indent or ""))
+        ).replace("\n", start)
         return made if key is None else json.dumps(key, ensure_ascii=ascii_only) + marks[1] + made
 
     def _indentation(self, at: int) -> str:
@@ -168,16 +158,14 @@ class _Editor:
         return _leading_space(self.text[self.text.rfind("\n", 0, at) + 1 : at])
 
 
-def _on_lines(orphans: list[str], line: str, rest: str) -> str:
+def _on_lines(orphans: list[str], own_line: str, rest: str) -> str:
     """Comments on lines of their own, and what comes after them on the next."""
     if not orphans:
         return rest
-    body = rest.lstrip()
+    space = rest[: len(rest) - len(rest.lstrip())]
     # Spaces after a comment that ends with the line would be its own.
-    on_next = "\n" in rest[: len(rest) - len(body)]
-    return "".join(line + comment for comment in orphans) + (
-        rest.lstrip(" \t") if on_next else line + rest
-    )
+    rest = rest.lstrip(" \t") if "\n" in space else own_line + rest
+    return "".join(own_line + comment for comment in orphans) + rest
 
 
 def _without_comma(gap: str) -> str:
