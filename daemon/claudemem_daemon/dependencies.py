@@ -149,13 +149,18 @@ def _stat_now(path: str) -> _Stat:
             found = os.stat(path)
     except (OSError, ValueError) as error:
         return error.with_traceback(None), False, is_link
-    return found, abs(time.time_ns() - found.st_ctime_ns) < RACY_NS, is_link
+    return found, _is_racy(found), is_link
+
+
+def _is_racy(found: os.stat_result) -> bool:
+    return abs(time.time_ns() - found.st_ctime_ns) < RACY_NS
 
 
 def _state(seen: _Stat) -> State | None:
-    found = seen[0]
-    if not isinstance(found, os.stat_result):
-        return None
+    return state_of(seen[0]) if isinstance(seen[0], os.stat_result) else None
+
+
+def state_of(found: os.stat_result) -> State:
     return (
         found.st_dev,
         found.st_ino,
@@ -169,6 +174,17 @@ def _state(seen: _Stat) -> State | None:
 def file_state(path: str) -> FileState:
     """No error for what is missing, unreadable, or not a possible path at all."""
     seen = _stat(path)
+    return FileState(path, _state(seen), seen[1])
+
+
+def open_file_state(path: str, handle: int) -> FileState:
+    """The state of a file that was opened without following a link. This request has then looked
+    at the path."""
+    found = os.fstat(handle)
+    seen = found, _is_racy(found), False
+    known = _of_request.get()
+    if known is not None:
+        known.setdefault(path, seen)
     return FileState(path, _state(seen), seen[1])
 
 

@@ -1,8 +1,7 @@
 """The local time zone as it is now.
 
 The C library reads the system's zone once in the life of a process, so a daemon that asked it would
-stay in the zone it was started in. The zone's file is therefore read here, and again when it is
-another file.
+stay in the zone it was started in. The zone's file is therefore read here.
 """
 
 from __future__ import annotations
@@ -11,18 +10,26 @@ import os
 import stat
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import FileState, State, state_of
 
 SYSTEM_ZONE: Final = "/etc/localtime"
 
 _BROKEN: Final = (OSError, ValueError, IndexError, struct.error)
 """What reading a file raises that is no zone file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneFile(FileState):
+    """The file that the system's zone is read from. It is put in place whole, by a link or a
+    rename, so one stat of what a link leads to tells any change."""
+
+    def holds(self) -> bool:
+        return _state(self.path) == self.state
 
 
 def local_zone(environ: Mapping[str, str]) -> tzinfo | None:
@@ -40,32 +47,28 @@ def local_zone(environ: Mapping[str, str]) -> tzinfo | None:
         return None
 
 
-def zone_dependencies(environ: Mapping[str, str]) -> tuple[FileState, ...]:
-    """What `local_zone` was read from."""
-    if "TZ" in environ:
-        return ()
-    # Not racy: a zone file is put in place whole, by a link or a rename.
-    return (replace(file_state(SYSTEM_ZONE), racy=False),)
+def zone_dependencies(environ: Mapping[str, str]) -> tuple[ZoneFile, ...]:
+    """What `local_zone` is read from; to be asked for before it."""
+    return () if "TZ" in environ else (ZoneFile(SYSTEM_ZONE, _state(SYSTEM_ZONE)),)
+
+
+def _state(path: str) -> State | None:
+    try:
+        return state_of(os.stat(path))
+    except OSError:
+        return None
 
 
 def _of_file(path: str) -> ZoneInfo | None:
+    _, known, name = os.path.realpath(path).rpartition("/zoneinfo/")
     try:
-        real = os.path.realpath(path)
-        seen = os.stat(real)
-    except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(seen.st_mode):
-        return None
-    return _load(real, seen.st_dev, seen.st_ino, seen.st_mtime_ns, seen.st_size)
-
-
-# Parsing a zone takes as long as rendering a context; the arguments name one state of one file.
-@lru_cache(maxsize=8)
-def _load(path: str, device: int, inode: int, mtime_ns: int, size: int) -> ZoneInfo | None:
-    del device, inode, mtime_ns, size
-    _, known, name = path.rpartition("/zoneinfo/")
-    try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_opener) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
             return ZoneInfo.from_file(file, key=name if known else None)
     except _BROKEN:
         return None
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)

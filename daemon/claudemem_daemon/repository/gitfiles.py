@@ -9,11 +9,13 @@ from contextlib import suppress
 from typing import Final
 
 from claudemem_daemon.dependencies import (
+    FileState,
     file_state,
     folder_identity,
     is_file,
     is_folder,
     once,
+    open_file_state,
     something_at,
 )
 
@@ -22,34 +24,47 @@ MAX_CONFIG_BYTES: Final = 256 << 20
 """Tools write thousands of branches into one config; what is longer than this is no config."""
 
 
-def _open(path: str, max_bytes: int) -> int | None:
-    """A descriptor of a regular file; None for what is missing, unreadable, huge or of another kind."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
+def _open(path: str, max_bytes: int, flags: int = 0) -> int:
+    """A descriptor of a regular file. Raises `OSError` or `ValueError` for what is missing,
+    unreadable, huge or of another kind."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     seen = os.fstat(handle)
     if stat.S_ISREG(seen.st_mode) and seen.st_size <= max_bytes:
         return handle
     os.close(handle)
-    return None
+    raise OSError(f"{path} is no file of at most {max_bytes} bytes")
 
 
-def _read(path: str) -> bytes | None:
-    handle = _open(path, MAX_BYTES)
-    if handle is not None:
-        with open(handle, "rb") as file, suppress(OSError):
-            return file.read(MAX_BYTES)
-    return None
+def _read(path: str) -> tuple[str | None, FileState]:
+    try:
+        handle = _open(path, MAX_BYTES, os.O_NOFOLLOW)
+        state = open_file_state(path, handle)
+    except FileNotFoundError:
+        return None, FileState(path, None)
+    except (OSError, ValueError):
+        # Perhaps a link. The path is looked at before it is read, or a change in between would
+        # not show.
+        state = file_state(path)
+        try:
+            handle = _open(path, MAX_BYTES)
+        except (OSError, ValueError):
+            return None, state
+    data = b""
+    with open(handle, "rb") as file, suppress(OSError):
+        data = file.read(MAX_BYTES)
+    text = "" if b"\0" in data else os.fsdecode(data.rstrip(b"\r\n"))
+    return text or None, state
+
+
+def read_line_and_state(path: str) -> tuple[str | None, FileState]:
+    """A one-line file as a path or name, without its line end; a name may hold line breaks, so only
+    the last ones go. None when there is nothing in it. And the file's state when it was read."""
+    return once("content", path, _read)
 
 
 def read_line(path: str) -> str | None:
-    """A one-line file as a path or name, without its line end; a name may hold line breaks, so
-    only the last ones go. None when there is nothing in it."""
-    data = once("content", path, _read)
-    if data is None or b"\0" in data:
-        return None
-    return os.fsdecode(data.rstrip(b"\r\n")) or None
+    """The line alone."""
+    return read_line_and_state(path)[0]
 
 
 def read_gitlink(path: str) -> str | None:
@@ -122,8 +137,9 @@ def truth(value: str | None) -> bool:
 
 def _config(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    handle = _open(path, MAX_CONFIG_BYTES)
-    if handle is None:
+    try:
+        handle = _open(path, MAX_CONFIG_BYTES)
+    except (OSError, ValueError):
         return found
     section = b""
     with open(handle, "rb") as file, suppress(OSError):

@@ -42,6 +42,9 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         if worktree is not repository.current and _pattern(names, worktree.path, patterns)
     )
     heads = _heads(repository, settings)
+    # Of the observer's folder a change of identity says nothing new: who asks from it is resolved
+    # anew when it comes or goes.
+    dependencies = [seen for seen in names.dependencies if seen.path != settings.observer_folder]
     own = ProjectKeys(
         keys=tuple(_own(repository, settings, heads, left_out)),
         excluded=tuple(key.key for tree in left_out for key in _of_worktree(heads, tree)),
@@ -53,7 +56,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         ),
         warnings=tuple(_main_unknown(repository, settings)),
         common_dirs=(repository.common_dir,) if repository.common_dir is not None else (),
-        dependencies=tuple(names.dependencies),
+        dependencies=tuple(dependencies),
         here=repository.current.path if repository.current is not None else None,
         shared_folders=_shared_folders(repository, settings),
     )

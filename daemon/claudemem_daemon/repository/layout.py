@@ -61,6 +61,8 @@ class Found:
     """Other folders whose exclusion is this one's too."""
     warnings: tuple[AnswerWarning, ...] = ()
     dependencies: tuple[FileState, ...] = ()
+    unsure: bool = False
+    """Whether these files alone do not tell the main checkout."""
 
 
 NOT_FOUND: Final = Found("none", None, None, "no repository around this folder")
@@ -83,7 +85,8 @@ def find(cwd: str, home: str | None) -> Search:
     found = _find(real, home)
     dependencies = found.dependencies
     if found.common_dir is not None:
-        found = replace(found, warnings=(*found.warnings, *_other_owner(found.common_dir)))
+        warnings = (*found.warnings, *_other_owner(found.common_dir))
+        found = replace(found, warnings=warnings, unsure=_is_unsure(found, found.common_dir))
     if cwd == found.top:
         return Search(real, found, dependencies)
     # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
@@ -116,6 +119,14 @@ def _find(start: str, home: str | None) -> Found:
             break
         folder = above
     return _with(inner or NOT_FOUND, *dependencies)
+
+
+def _is_unsure(found: Found, common_dir: str) -> bool:
+    if found.kind == "separate":
+        return layout_of(common_dir)[1] is None
+    # Named `.git`, such a directory looks like one in a checkout, but nothing is beside it.
+    linked = found.admin_dir is not None or found.top is None
+    return linked and found.kind == "plain" and is_alone(common_dir)
 
 
 def _with(found: Found, *dependencies: FileState) -> Found:
@@ -204,12 +215,16 @@ def unproven(folder: str, git_dir: str) -> Found:
 def _git_dir(folder: str, marker: str, git_dir: str) -> Found:
     """`marker`, the `.git` of `folder`, is the git directory or leads to it."""
     real = real_path(git_dir)
-    dependencies = [file_state(os.path.join(real, "commondir"))] if git_dir != marker else []
     if named_common_dir(real) is not None or is_admin_dir(real):
-        return _with(_linked_worktree(folder, real), *dependencies)
-    if real != marker:
-        dependencies.append(file_state(os.path.join(real, "config")))
-    return _with(_main_checkout(folder, marker, real), *dependencies)
+        found = _linked_worktree(folder, real)
+        # git writes `commondir` once, and takes it away with `gitdir`, which the list of worktrees
+        # checks anyway.
+        damaged = found.common_dir is None or found.warnings
+        read = ("gitdir", "commondir") if damaged else ("gitdir",)
+        paths = (os.path.join(real, name) for name in read)
+        return _with(found, *(gitfiles.read_line_and_state(path)[1] for path in paths))
+    found = _main_checkout(folder, marker, real)
+    return found if real == marker else _with(found, file_state(os.path.join(real, "config")))
 
 
 def _main_checkout(folder: str, marker: str, real: str) -> Found:

@@ -79,10 +79,10 @@ def leads_to(folder: str, git_dir: str) -> bool:
 
 def git_dir_at(marker: str) -> str | None:
     """The git directory that a `.git` is or names, if that can be a path of this system."""
-    if is_folder(marker):
-        return marker
     target = gitfiles.read_gitlink(marker)
-    return gitfiles.on_this_system(target) if target is not None else None
+    if target is None:
+        return marker if is_folder(marker) else None
+    return gitfiles.on_this_system(target)
 
 
 def recorded_folder(admin: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from claudemem_daemon.dependencies import FileState, file_state, is_file, real_path
 from claudemem_daemon.repository.layout import Found, unproven
-from claudemem_daemon.repository.records import git_dir_at, is_alone, layout_of
+from claudemem_daemon.repository.records import git_dir_at
 
 MAX_FOLDERS: Final = 16
 MAX_NEIGHBOURS: Final = 2000
@@ -23,7 +23,7 @@ def with_main(found: Found, worktrees: Iterable[str]) -> tuple[Found, tuple[File
     """`found` with the main checkout as well as it can be told, and the files that tell it. Two
     folders that both lead to the git directory tell nothing."""
     common = found.common_dir
-    if common is None or not _is_unsure(found):
+    if common is None or not found.unsure:
         return found, ()
     above = os.path.dirname(common)
     parents = (*(os.path.dirname(path) for path in worktrees), above, os.path.dirname(above))
@@ -39,15 +39,6 @@ def with_main(found: Found, worktrees: Iterable[str]) -> tuple[Found, tuple[File
         return replace(found, kind="separate", main=checkouts.pop()), seen
     # Of a plain repository it would be the rarest of news, and each answer would have to look.
     return found, dependencies if found.kind == "separate" else ()
-
-
-def _is_unsure(found: Found) -> bool:
-    """Whether the files alone do not tell the main checkout."""
-    if found.kind == "separate" and found.common_dir is not None:
-        return layout_of(found.common_dir)[1] is None
-    # Named `.git`, such a directory looks like one in a checkout, but nothing is beside it.
-    linked = found.admin_dir is not None or found.top is None
-    return linked and found.kind == "plain" and is_alone(found.common_dir or "")
 
 
 def _markers(folder: str, common: str) -> Iterator[str]:

@@ -61,13 +61,12 @@ def list_worktrees(common_dir: str, known: Mapping[str, Link]) -> Listing:
         names = sorted(os.listdir(folder))[:MAX_WORKTREES]
     for name in names:
         path = os.path.join(folder, name, "gitdir")
-        seen = file_state(path)
         link = known.get(path)
-        if link is None or link.state != seen or seen.racy:
-            text = gitfiles.read_line(path)
-            link = Link(seen, _worktree(name, text, common_dir) if text is not None else None)
+        if link is None or not link.state.holds():
+            text, state = gitfiles.read_line_and_state(path)
+            link = Link(state, _worktree(name, text, common_dir) if text is not None else None)
         links[path] = link
-        dependencies.append(seen)
+        dependencies.append(link.state)
     found = [link.worktree for link in links.values() if link.worktree is not None]
     found.sort(key=lambda worktree: worktree.path)
     return Listing(tuple(found), tuple(dependencies), links)
