@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ def main(tmp_path: Path) -> Path:
     return main
 
 
+@pytest.fixture
+def repositories() -> Iterator[Repositories]:
+    repositories = Repositories(None)
+    yield repositories
+    repositories.close()
+
+
 def add(main: Path, name: str) -> Path:
     admin = main / ".git" / "worktrees" / name
     admin.mkdir(parents=True)
@@ -39,8 +47,7 @@ def names(repositories: Repositories, main: Path) -> set[str]:
     return {one.name for one in repositories.resolve(str(main)).worktrees}
 
 
-def test_every_kind_of_change_is_in_the_next_answer(main: Path) -> None:
-    repositories = Repositories(None)
+def test_every_kind_of_change_is_in_the_next_answer(main: Path, repositories: Repositories) -> None:
     expected = {f"w{number}" for number in range(COUNT)}
     assert names(repositories, main) == expected
     # In place and of equal length, as `git worktree move` writes it.
@@ -67,8 +74,8 @@ def test_every_kind_of_change_is_in_the_next_answer(main: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-def test_an_unchanged_list_is_one_look(main: Path) -> None:
-    repository = Repositories(None).resolve(str(main))
+def test_an_unchanged_list_is_one_look(main: Path, repositories: Repositories) -> None:
+    repository = repositories.resolve(str(main))
     groups = [one for one in repository.dependencies if isinstance(one, WatchedFiles)]
     assert [len(one.members) for one in groups] == [COUNT]
     assert groups[0].group.unchanged()
