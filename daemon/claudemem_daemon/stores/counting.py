@@ -11,11 +11,12 @@ from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.sql import (
     CONCEPTS,
     LIST,
-    Parameter,
     Statement,
     Wanted,
     as_list,
+    both,
     filter_terms,
+    ids_of,
 )
 
 MAX_VALUES: Final = 500
@@ -45,32 +46,31 @@ def groups(
 ) -> Statement:
     """For explain: the rows of the projects (of `ids` alone, where given; all but the ids `without`)
     by what each filter says of them, as the cells of a `RowGroup`."""
-    has = schema.observations
-    kind, concept, platform = filter_terms(schema, "observations", wanted)
-    parts: list[str] = []
-    parameters: list[Parameter] = []
-    for column, names in wanted.branches:
-        source = schema.by_index("observations", column)
-        parts.append(f"SELECT id FROM {source} WHERE {column} IN {LIST}")
-        parameters.append(as_list(names))
-    chosen = f"id IN ({' UNION '.join(parts) or 'SELECT NULL'})"
+
+    def column(name: str) -> str:
+        return bounded(name, MAX_NAME) if name in schema.observations else "NULL"
+
+    filters = filter_terms(schema, "observations", wanted)
+    kind, concept, platform = filters
+    ours = ids_of(schema, "observations", wanted)
+    chosen = [Statement(f"id IN ({ours.text})", ours.parameters), _all_but(without)]
     if ids is not None:
-        chosen += f" AND id IN {LIST}"
-        parameters.append(as_list(ids))
-    if without:
-        chosen += f" AND id NOT IN {LIST}"
-        parameters.append(as_list(sorted(without)))
-    concepts = "concepts" if "concepts" in has else "NULL"
-    kinds = bounded("type", MAX_NAME) if "type" in has else "NULL"
-    merged = bounded("merged_into_project", MAX_NAME) if "merged_into_project" in has else "NULL"
+        chosen.append(Statement(f"id IN {LIST}", (as_list(ids),)))
+    where = both(*chosen)
+    concepts = "concepts" if "concepts" in schema.observations else "NULL"
     return Statement(
         # Without its LIMIT the sorter would hold whole columns instead of what is made of them.
-        f"SELECT *, count(*) FROM (SELECT {bounded('project', MAX_NAME)}, {merged}, {kinds}, {kind.text},"
-        f" {concept.text}, {readable(concepts)}, {platform.text}"
-        f" FROM observations NOT INDEXED WHERE {chosen} LIMIT -1)"
+        f"SELECT *, count(*) FROM (SELECT {bounded('project', MAX_NAME)},"
+        f" {column('merged_into_project')}, {column('type')}, {kind.text}, {concept.text},"
+        f" {readable(concepts)}, {platform.text}"
+        f" FROM observations NOT INDEXED WHERE {where.text} LIMIT -1)"
         " GROUP BY 1, 2, 3, 4, 5, 6, 7",
-        (*kind.parameters, *concept.parameters, *platform.parameters, *parameters),
+        both(*filters, where).parameters,
     )
+
+
+def _all_but(ids: Collection[int]) -> Statement:
+    return Statement(f"id NOT IN {LIST}", (as_list(sorted(ids)),))
 
 
 def readable(concepts: str) -> str:
@@ -88,22 +88,16 @@ def lost_concepts(
     if wanted.concepts is None or "concepts" not in schema.observations or not wanted.branches:
         return None
     kind, concept, platform = filter_terms(schema, "observations", wanted)
-    ours = " OR ".join(f"{column} IN {LIST}" for column, _ in wanted.branches)
+    ids = ids_of(schema, "observations", wanted)
+    ours = Statement(f"id IN ({ids.text})", ids.parameters)
+    lost = Statement(f"NOT {concept.text}", concept.parameters)
+    where = both(ours, kind, platform, lost, _all_but(without))
     # `json_each` has columns named id and type of its own.
-    rows = (
-        f"SELECT id AS number, concepts FROM observations WHERE ({ours}) AND {kind.text}"
-        f" AND {platform.text} AND NOT {concept.text} AND id NOT IN {LIST}"
-    )
+    rows = f"SELECT id AS number, concepts FROM observations NOT INDEXED WHERE {where.text}"
     return Statement(
         f"SELECT one.value, count(DISTINCT number) FROM ({rows}), json_each({CONCEPTS}) AS one"
         f" WHERE one.type = 'text' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}",
-        (
-            *(as_list(names) for _, names in wanted.branches),
-            *kind.parameters,
-            *platform.parameters,
-            *concept.parameters,
-            as_list(sorted(without)),
-        ),
+        where.parameters,
     )
 
 
@@ -113,14 +107,6 @@ ALL_ROWS: Final = Statement("SELECT count(*) FROM observations")
 def rows_of(schema: Schema, wanted: Wanted) -> Statement:
     """How many rows the projects have, filters apart; those merged into one and written under
     another once. Reads no row where the indexes are."""
-    parts: list[str] = []
-    parameters: list[Parameter] = []
-    for column, names in wanted.branches:
-        source = schema.by_index("observations", column)
-        part = f"SELECT count(*) AS n FROM {source} WHERE {column} IN {LIST}"
-        parameters.append(as_list(names))
-        if column != "project":
-            part += f" AND coalesce(project, '') NOT IN {LIST}"
-            parameters.append(as_list(wanted.projects))
-        parts.append(part)
-    return Statement(f"SELECT sum(n) FROM ({' UNION ALL '.join(parts)})", (*parameters,))
+    ids = ids_of(schema, "observations", wanted)
+    distinct = "DISTINCT " if len(wanted.branches) > 1 else ""
+    return Statement(f"SELECT count({distinct}id) FROM ({ids.text})", ids.parameters)

@@ -10,7 +10,7 @@ from typing import Final
 from claudemem_daemon.stores.bounds import MAX_NAME, bounded
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.odd_text import raw
-from claudemem_daemon.stores.sql import LIST, Parameter, Statement, Wanted, as_list
+from claudemem_daemon.stores.sql import Statement, Wanted, both, ids_of
 
 MAX_ROWS: Final = 2_000
 """Rows of one session that are read."""
@@ -21,7 +21,7 @@ MAX_ROOTS: Final = 8
 def of_session(schema: Schema, session: str) -> Statement:
     """The rows, each two lists of files, that may name an absolute path."""
     cells = _cells(schema)
-    absolute = " OR ".join(_may_be_absolute(cell) for cell in cells)
+    absolute = " OR ".join(map(_may_be_absolute, cells))
     return Statement(
         f"SELECT {', '.join(cells)} FROM observations WHERE {schema.session_column} = ?"
         f" AND ({absolute}) LIMIT {MAX_ROWS}",
@@ -33,23 +33,21 @@ def outside(schema: Schema, wanted: Wanted, roots: Sequence[str]) -> Statement:
     """Id, project and both lists of files of the projects' rows that may name an absolute path and
     none that begins with one of the first few `roots`."""
     cells = _cells(schema)
-    branches: list[str] = []
-    parameters: list[Parameter] = []
-    for column, names in wanted.branches:
-        source = schema.by_index("observations", column)
-        branches.append(f"SELECT id FROM {source} WHERE {column} IN {LIST}")
-        parameters.append(as_list(names))
-    below = ["0"]
-    for root in roots[:MAX_ROOTS]:
-        for cell in cells:
-            below.append(f"ifnull(instr({cell}, ?) > 0 AND instr({cell}, '/..') = 0, 0)")
-            parameters.append(raw(json.dumps(root, ensure_ascii=False)[:-1]))
-    absolute = " OR ".join(_may_be_absolute(cell) for cell in cells)
+    ids = ids_of(schema, "observations", wanted)
+    below = [
+        Statement(
+            f"ifnull(instr({cell}, ?) > 0 AND instr({cell}, '/..') = 0, 0) = 0",
+            (raw(json.dumps(root, ensure_ascii=False)[:-1]),),
+        )
+        for root in roots[:MAX_ROOTS]
+        for cell in cells
+    ]
+    absolute = Statement(f"({' OR '.join(map(_may_be_absolute, cells))})")
+    where = both(Statement(f"id IN ({ids.text})", ids.parameters), absolute, *below)
     return Statement(
         f"SELECT id, {bounded('project', MAX_NAME)}, {', '.join(cells)} FROM observations"
-        f" WHERE id IN ({' UNION '.join(branches)}) AND ({absolute})"
-        f" AND NOT ({' OR '.join(below)})",
-        (*parameters,),
+        f" WHERE {where.text}",
+        where.parameters,
     )
 
 

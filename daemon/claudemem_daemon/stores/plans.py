@@ -6,11 +6,10 @@ time last.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import sql
@@ -40,8 +39,8 @@ Cells = tuple[Cell, ...]
 TIME_LOOKS: Final = 40
 """Looks of the guard (STEPS machine steps each, some 6,000 rows in all) that the time plan may take
 to fill the limit, before it is given up: the projects' rows are all old."""
-LEARNT_FOR: Final = 100
-"""Answers for which a plan that was found by trying is taken at once."""
+LEARNT_ROWS: Final = 400
+"""A plan is chosen anew after about so many rows more."""
 MAX_LEARNT: Final = 128
 BOTH_LOOKS: Final = 600
 """The same for both indexes: some 100,000 entries in all."""
@@ -51,13 +50,13 @@ class OutOfBudget(Exception):
     """A statement took more looks than it was given; the store is fine."""
 
 
-class Ask(Protocol):
-    """Runs a statement; rows come as SQLite finds them. Raises `StoreError`, and `OutOfBudget`
-    when `looks` are given and used up."""
+Ask = Callable[[Statement, int | None], Generator[Cells, None, None]]
+"""Runs a statement; rows come as SQLite finds them. Raises `StoreError`, and `OutOfBudget` where
+that many looks of the guard are used up."""
 
-    def __call__(
-        self, statement: Statement, looks: int | None = None
-    ) -> Generator[Cells, None, None]: ...
+Learnt = dict[tuple[object, ...], Plan]
+"""Plans that served: choosing one reads an entry of each project, and ids that say nothing about
+times are found out by trying. Which plan is used never changes the rows."""
 
 
 class Candidate(NamedTuple):
@@ -75,28 +74,6 @@ class Candidate(NamedTuple):
 
 def candidate(identity: int, epoch: int | None, project: str) -> Candidate:
     return Candidate(-math.inf if epoch is None else epoch, project, identity)
-
-
-class Learnt:
-    """Plans that served: choosing one reads an entry of each project, and ids that say nothing about
-    times are found out by trying. Each is forgotten after `LEARNT_FOR` uses or `FEW` rows more, for
-    stores change. Which plan is used never changes the rows. Safe from several threads."""
-
-    def __init__(self) -> None:
-        self._plans: dict[tuple[object, ...], tuple[Plan, int, int]] = {}
-
-    def plan(self, of: tuple[object, ...], highest_id: int) -> Plan | None:
-        plan, uses, learnt_at = self._plans.pop(of, (None, 0, 0))
-        if plan is None or not 0 <= highest_id - learnt_at < FEW:
-            return None
-        if uses > 1:
-            self._plans[of] = plan, uses - 1, learnt_at
-        return plan
-
-    def learn(self, of: tuple[object, ...], highest_id: int, plan: Plan) -> None:
-        if len(self._plans) >= MAX_LEARNT:
-            self._plans.clear()
-        self._plans[of] = plan, LEARNT_FOR, highest_id
 
 
 @dataclass(slots=True)
@@ -123,9 +100,6 @@ class Search:
                 self.given.add(one.id)
                 yield one
 
-    def without_given(self, flow: Iterator[Candidate]) -> Iterator[Candidate]:
-        return (one for one in flow if one.id not in self.given)
-
 
 class Plans:
     """Chooses a plan by looking, and carries it out."""
@@ -149,14 +123,17 @@ class Plans:
         total = self._number(sql.highest_id(table))
         if wanted.above is not None and total - wanted.above <= RECENT_ROWS:
             return "recent"
-        of = table, wanted.projects, wanted.merged, limit
-        plan = self._learnt.plan(of, total)
-        if plan is None:
+        plan = self._learnt.get(_learnt_of(table, wanted, limit, total))
+        if plan is None or (plan in ("time", "both") and not self._uniform(table)):
             plan = self._cheapest(table, wanted, limit, total)
-            self._learnt.learn(of, total, plan)
-        elif plan in ("time", "both") and not self._uniform(table):
-            return "project"
+            self._learn(table, wanted, limit, plan)
         return plan
+
+    def _learn(self, table: Table, wanted: Wanted, limit: int, plan: Plan) -> None:
+        if len(self._learnt) >= MAX_LEARNT:
+            self._learnt.clear()
+        total = self._number(sql.highest_id(table))
+        self._learnt[_learnt_of(table, wanted, limit, total)] = plan
 
     def _cheapest(self, table: Table, wanted: Wanted, limit: int, total: int) -> Plan:
         if self._schema.index_on(table, "created_at_epoch") is None:
@@ -165,12 +142,9 @@ class Plans:
         product = max(1, limit) * max(1, total)
         few = max(FEW, math.isqrt(product // ENTRY_SHARE))
         most = max(FEW, math.isqrt(product * TIME_SHARE)) if many else few
-        rows = 0
-        for column, names in wanted.branches:
-            counting = sql.how_many(self._schema, table, column, names, most)
-            if counting is None:
-                return "time" if self._uniform(table) else "project"
-            rows += self._number(counting)
+        if not sql.has_indexes(self._schema, table, wanted):
+            return "time" if self._uniform(table) else "project"
+        rows = self._number(sql.how_many(self._schema, table, wanted, most))
         if rows < few:
             return "project"
         if not many:
@@ -202,7 +176,7 @@ class Plans:
         try:
             plan = self.choose(table, wanted, limit)
             if plan == "recent":
-                yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted)))
+                yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted), None))
             elif plan == "walk":
                 yield from self._walk(search)
             elif plan in ("time", "both"):
@@ -212,7 +186,8 @@ class Plans:
         except StoreError as error:
             if error.reason in DAMAGED:
                 self.damage = error
-                yield from search.without_given(_in_order(self._salvaged(table, wanted)))
+                salvaged = _in_order(self._salvaged(table, wanted))
+                yield from (one for one in salvaged if one.id not in search.given)
             else:
                 yield from search.fresh()
             raise
@@ -224,16 +199,17 @@ class Plans:
     def _all(self, search: Search) -> Iterator[Candidate]:
         statements = sql.all_rows(self._schema, search.table, search.wanted)
         rows = _in_order(row for one in statements for row in self._usable(search.table, one))
-        return search.without_given(rows)
+        return (one for one in rows if one.id not in search.given)
 
     def _salvaged(self, table: Table, wanted: Wanted) -> Iterator[Cells]:
         """All matching rows to which the projects' indexes lead, or the table from either end."""
         damage: list[StoreError] = []
         ids: list[int] = []
-        by_index = sql.ids_of(self._schema, table, wanted)
-        for one in by_index:
-            ids += filter(None, (row_id(row[0]) for row in until_damage(self._ask(one), damage)))
-        if damage or not by_index:
+        indexed = sql.has_indexes(self._schema, table, wanted)
+        if indexed:
+            rows = until_damage(self._ask(sql.ids_of(self._schema, table, wanted), None), damage)
+            ids += filter(None, (row_id(row[0]) for row in rows))
+        if damage or not indexed:
             for one in sql.without_indexes(self._schema, table, wanted):
                 yield from until_damage(self._usable(table, one), damage)
         ids.sort(reverse=True)
@@ -247,9 +223,9 @@ class Plans:
     def _usable(self, table: Table, statement: Statement) -> Iterator[Cells]:
         """Rows without those whose id is no whole number."""
         if table not in self._schema.loose_ids:
-            yield from self._ask(statement)
+            yield from self._ask(statement, None)
             return
-        for row in self._ask(statement):
+        for row in self._ask(statement, None):
             number = row_id(row[0])
             if number is None:
                 self.unusable.add(row)
@@ -284,7 +260,7 @@ class Plans:
                 return
             # Only what is at least as new as `since` is known to be complete.
             yield from search.fresh(since)
-            step *= 2
+            step = min(2 * step, max(AT_ONCE, search.asked - target))
             target += step
 
     def _late(self, search: Search, since: int, below: int) -> bool:
@@ -294,7 +270,7 @@ class Plans:
         statement = sql.out_of_order(
             self._schema, table, since, below, wanted.above, MAX_OUT_OF_ORDER
         )
-        ids = [int(row[0] or 0) for row in self._ask(statement)]
+        ids = [int(row[0] or 0) for row in self._ask(statement, None)]
         if len(ids) >= MAX_OUT_OF_ORDER:
             return False
         if ids:
@@ -322,22 +298,22 @@ class Plans:
             except OutOfBudget:
                 continue
             if learn:
-                of = search.table, search.wanted.projects, search.wanted.merged, search.asked
-                self._learnt.learn(of, self._number(sql.highest_id(search.table)), plan)
+                self._learn(search.table, search.wanted, search.asked, plan)
             yield from search.fresh()
             if not ended and plan == "time":
                 yield from self._on_by_time(search, statement)
             elif not ended:
                 break  # The rest is few rows, far apart in time.
             untimed = sql.untimed_rows(self._schema, search.table, search.wanted)
-            yield from _in_order(row for one in untimed for row in self._ask(one))
+            yield from _in_order(row for one in untimed for row in self._ask(one, None))
             return
         yield from self._all(search)
 
     def _timed_statement(self, table: Table, wanted: Wanted, plan: Plan) -> Statement | None:
         if plan == "time":
             return sql.newest_by_time(self._schema, table, wanted)
-        return sql.newest_by_both(self._schema, table, wanted) if plan == "both" else None
+        both = plan == "both" and sql.has_indexes(self._schema, table, wanted)
+        return sql.newest_by_both(self._schema, table, wanted) if both else None
 
     def _begin_by_time(self, search: Search, statement: Statement, looks: int) -> bool:
         """Find the first rows: the limit's, and all of the last one's time. Whether there are no
@@ -357,7 +333,7 @@ class Plans:
         """The rest of the time plan, rows of equal times put in order."""
         search.found.clear()
         at: int | None = None
-        for row in self._ask(statement):
+        for row in self._ask(statement, None):
             one = _candidate(row)
             if one.epoch != at:
                 yield from search.fresh()
@@ -368,7 +344,7 @@ class Plans:
 
     def _take(self, statement: Statement, found: dict[int, Candidate]) -> list[int]:
         ids: list[int] = []
-        for row in self._ask(statement):
+        for row in self._ask(statement, None):
             one = _candidate(row)
             ids.append(one.id)
             found[one.id] = one
@@ -377,19 +353,25 @@ class Plans:
     def _uniform(self, table: Table) -> bool:
         """Whether the time index has the order of the answer: the smallest and the greatest time
         are of one unit, so all between them are, and none is text."""
-        statements = sql.ends(self._schema, table)
-        ends = [row[0] for one in statements for row in islice(self._ask(one), 1)]
+        statement = sql.ends(self._schema, table)
+        if statement is None:
+            return False
+        ((first, last),) = self._ask(statement, None)
         units = {
             next((n for n, high in enumerate((1e11, 1e14, 1e17)) if end < high), None)
-            for end in ends
+            for end in (first, last)
             if isinstance(end, int | float)
         }
-        return bool(statements) and len(units) <= 1
+        return len(units) <= 1
 
     def _number(self, statement: Statement) -> int:
-        for row in self._ask(statement):
+        for row in self._ask(statement, None):
             return row[0] if isinstance(row[0], int) else 0
         return 0
+
+
+def _learnt_of(table: Table, wanted: Wanted, limit: int, total: int) -> tuple[object, ...]:
+    return table, wanted.projects, wanted.merged, limit, total // LEARNT_ROWS
 
 
 def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large
@@ -72,20 +72,16 @@ class Wanted:
         return tuple((column, names) for column, names in both if names)
 
 
-@dataclass(slots=True)
-class Builder:
-    terms: list[str] = field(default_factory=list)
-    parameters: list[Parameter] = field(default_factory=list)
-
-    def add(self, term: str, *parameters: Parameter) -> None:
-        self.terms.append(term)
-        self.parameters += parameters
-
-    @property
-    def text(self) -> str:
-        return " AND ".join(self.terms) or "1"
+def both(*terms: Statement) -> Statement:
+    """All of the terms."""
+    text = " AND ".join([term.text for term in terms])
+    return Statement(text or "1", tuple([value for term in terms for value in term.parameters]))
 
 
+EVERY: Final = Statement("1")
+NO_ROW: Final = Statement("0")
+MAX_MARKS: Final = 100
+"""More values are given as one list."""
 EACH: Final = "json_each(CAST(? AS TEXT))"
 LIST: Final = f"(SELECT value FROM {EACH})"
 """Of a parameter that `as_list` makes; of bytes where a name is no UTF-8."""
@@ -96,18 +92,27 @@ NARROW: Final = ", ".join(
 )
 
 
-def ends(schema: Schema, table: Table) -> tuple[Statement, ...]:
-    """The smallest and the greatest time of a tellable unit; nothing without a time index."""
+def among(expression: str, values: Sequence[str]) -> Statement:
+    """Whether the expression is one of the texts."""
+    if len(values) > MAX_MARKS:
+        return Statement(f"{expression} IN {LIST}", (as_list(values),))
+    # Several times faster, in a condition on each row, than a list that SQLite has to take apart.
+    given = tuple(map(raw, values))
+    marks = ["?" if isinstance(value, str) else "CAST(? AS TEXT)" for value in given]
+    return Statement(f"{expression} IN ({', '.join(marks)})", given)
+
+
+def ends(schema: Schema, table: Table) -> Statement | None:
+    """The smallest and the greatest time of a tellable unit; None without a time index."""
     if schema.index_on(table, "created_at_epoch") is None:
-        return ()
+        return None
     source = schema.by_index(table, "created_at_epoch")
-    return tuple(
-        Statement(
-            f"SELECT created_at_epoch FROM {source} WHERE {TIMED}"
-            f" ORDER BY created_at_epoch {order} LIMIT 1"
-        )
+    first, last = (
+        f"(SELECT created_at_epoch FROM {source} WHERE {TIMED}"
+        f" ORDER BY created_at_epoch {order} LIMIT 1)"
         for order in ("ASC", "DESC")
     )
+    return Statement(f"SELECT {first}, {last}")
 
 
 def highest_id(table: Table) -> Statement:
@@ -115,15 +120,26 @@ def highest_id(table: Table) -> Statement:
     return Statement(f"SELECT max(id) FROM {table} WHERE id <= {2**63 - 1}")
 
 
-def how_many(
-    schema: Schema, table: Table, column: Column, names: Sequence[str], most: int
-) -> Statement | None:
-    """How many rows the projects have, counted up to `most`; None without the index."""
-    if schema.index_on(table, column) is None:
-        return None
-    source = schema.by_index(table, column)
-    text = f"SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {column} IN {LIST} LIMIT ?)"
-    return Statement(text, (as_list(names), most))
+def has_indexes(schema: Schema, table: Table, wanted: Wanted) -> bool:
+    return all(schema.index_on(table, column) is not None for column, _ in wanted.branches)
+
+
+def ids_of(schema: Schema, table: Table, wanted: Wanted) -> Statement:
+    """The ids of all rows of the projects, by their indexes alone where there are any; one that was
+    merged can come twice."""
+    parts: list[str] = []
+    parameters: Parameters = ()
+    for column, names in wanted.branches:
+        ours = among(column, names)
+        parts.append(f"SELECT id FROM {schema.by_index(table, column)} WHERE {ours.text}")
+        parameters += ours.parameters
+    return Statement(" UNION ALL ".join(parts) or "SELECT NULL", parameters)
+
+
+def how_many(schema: Schema, table: Table, wanted: Wanted, most: int) -> Statement:
+    """How many rows the projects have, counted up to `most`."""
+    ids = ids_of(schema, table, wanted)
+    return Statement(f"SELECT count(*) FROM ({ids.text} LIMIT ?)", (*ids.parameters, most))
 
 
 def _narrow(
@@ -131,81 +147,55 @@ def _narrow(
     table: Table,
     wanted: Wanted,
     source: str,
-    *terms: tuple[str | Parameter, ...],
-    by_project: bool = False,
+    *terms: Statement,
     order: str = "",
 ) -> Statement:
-    """Matching rows of `source` for which the terms, each with its parameters, are true too.
-
-    by_project: the terms hold the projects' condition, else it is added; no index is used for it.
-    """
-    where = Builder()
-    for term, *parameters in terms:
-        where.add(str(term), *parameters)
-    if not by_project:
-        either = [f"{bounded(column, MAX_NAME)} IN {LIST}" for column, _ in wanted.branches]
-        lists = (as_list(names) for _, names in wanted.branches)
-        where.add(f"({' OR '.join(either) or '0'})", *lists)
-    if wanted.above is not None:
-        where.add("id > ?", wanted.above)
-    if wanted.upto is not None:
-        where.add("id <= ?", wanted.upto)
+    """Matching rows of `source`; the terms have the projects' condition."""
+    bounds = [("id > ?", wanted.above), ("id <= ?", wanted.upto)]
     kind, concept, session = filter_terms(schema, table, wanted)
-    for part in (kind, session, concept):  # the cheap ones first
-        where.terms += part.terms
-        where.parameters += part.parameters
-    return Statement(
-        f"SELECT {NARROW} FROM {source} WHERE {where.text}{order}", (*where.parameters,)
+    where = both(
+        *terms,
+        *(Statement(text, (value,)) for text, value in bounds if value is not None),
+        *(term for term in (kind, session, concept) if term is not EVERY),  # the cheap ones first
     )
+    text = f"SELECT {NARROW} FROM {source} WHERE {where.text}{order}"
+    return Statement(text, where.parameters)
+
+
+def _of_projects(wanted: Wanted) -> Statement:
+    """The projects' condition on any row; no index is used for it."""
+    either = [among(bounded(column, MAX_NAME), names) for column, names in wanted.branches]
+    text = " OR ".join([term.text for term in either])
+    return Statement(f"({text or '0'})", both(*either).parameters)
 
 
 def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """The project plan: matching rows, in no order; one statement a branch. Without an index the
     whole table is read."""
     return tuple(
-        _narrow(
-            schema,
-            table,
-            wanted,
-            schema.by_index(table, column),
-            (f"{column} IN {LIST}", as_list(names)),
-            by_project=True,
-        )
-        for column, names in wanted.branches
-    )
-
-
-def ids_of(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
-    """The ids of all rows of the projects by their indexes alone; nothing without one of these."""
-    if any(schema.index_on(table, column) is None for column, _ in wanted.branches):
-        return ()
-    return tuple(
-        Statement(
-            f"SELECT id FROM {schema.by_index(table, column)} WHERE {column} IN {LIST}",
-            (as_list(names),),
-        )
+        _narrow(schema, table, wanted, schema.by_index(table, column), among(column, names))
         for column, names in wanted.branches
     )
 
 
 def without_indexes(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """All matching rows by the table alone, from its one end and from its other."""
-    source = f"{table} NOT INDEXED"
+    recent = recent_rows(schema, table, wanted)
     return tuple(
-        _narrow(schema, table, wanted, source, order=f" ORDER BY id {order}")
+        Statement(f"{recent.text} ORDER BY id {order}", recent.parameters)
         for order in ("ASC", "DESC")
     )
 
 
 def recent_rows(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The recent plan: matching rows above `wanted.above`, in no order."""
-    return _narrow(schema, table, wanted, f"{table} NOT INDEXED")
+    return _narrow(schema, table, wanted, f"{table} NOT INDEXED", _of_projects(wanted))
 
 
 def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
     """Those of `ids` that match."""
-    term = f"id IN {LIST}", id_list(schema, table, ids)
-    return _narrow(schema, table, wanted, f"{table} NOT INDEXED", term)
+    listed = Statement(f"id IN {LIST}", (id_list(schema, table, ids),))
+    return _narrow(schema, table, wanted, f"{table} NOT INDEXED", listed, _of_projects(wanted))
 
 
 def newest_by_id(
@@ -219,12 +209,9 @@ def newest_by_id(
     """The walk plan's first half: matching rows of one project, highest ids (`below` one that was
     reached before) first."""
     column, name = branch
-    value = raw(name)
-    terms: list[tuple[str | Parameter, ...]]
-    terms = [(f"{column} = {'?' if isinstance(value, str) else 'CAST(? AS TEXT)'}", value)]
-    if below is not None:
-        terms.append(("id < ?", below))
-    found = _narrow(schema, table, wanted, schema.by_index(table, column), *terms, by_project=True)
+    further = () if below is None else (Statement("id < ?", (below,)),)
+    source = schema.by_index(table, column)
+    found = _narrow(schema, table, wanted, source, among(column, (name,)), *further)
     return Statement(f"{found.text} ORDER BY id DESC LIMIT ?", (*found.parameters, limit))
 
 
@@ -251,65 +238,65 @@ def out_of_order(
 def newest_by_time(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The time plan: matching rows with a time, newest first; rows of equal time in no order."""
     source = schema.by_index(table, "created_at_epoch")
-    return _narrow(schema, table, wanted, source, (TIMED,), order=NEWEST)
+    terms = Statement(TIMED), _of_projects(wanted)
+    return _narrow(schema, table, wanted, source, *terms, order=NEWEST)
 
 
-def newest_by_both(schema: Schema, table: Table, wanted: Wanted) -> Statement | None:
+def newest_by_both(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     """The plan of both indexes: as `newest_by_time`, but the projects' ids come from their index
-    first. None without the indexes."""
-    own = ids_of(schema, table, wanted)
-    if not own or schema.index_on(table, "created_at_epoch") is None:
-        return None
-    # `+` keeps SQLite from going through the ids instead of through the times.
-    ids = f"+id IN ({' UNION ALL '.join(statement.text for statement in own)})"
-    lists = [value for statement in own for value in statement.parameters]
+    first."""
+    ids = ids_of(schema, table, wanted)
     source = schema.by_index(table, "created_at_epoch")
-    terms = ((TIMED,), (ids, *lists))
-    return _narrow(schema, table, wanted, source, *terms, by_project=True, order=NEWEST)
+    # `+` keeps SQLite from going through the ids instead of through the times.
+    terms = Statement(TIMED), Statement(f"+id IN ({ids.text})", ids.parameters)
+    return _narrow(schema, table, wanted, source, *terms, order=NEWEST)
 
 
 def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """What the time plan has not seen: rows without a time of a tellable unit, in no order."""
     source = schema.by_index(table, "created_at_epoch")
-    outside = ("IS NULL", "< 100000000", ">= 100000000000000000")
     return tuple(
-        _narrow(schema, table, wanted, source, (f"created_at_epoch {one}",)) for one in outside
+        _narrow(schema, table, wanted, source, Statement(outside), _of_projects(wanted))
+        for outside in (
+            "created_at_epoch IS NULL",
+            "created_at_epoch < 100000000",
+            "created_at_epoch >= 100000000000000000",
+        )
     )
 
 
-def filter_terms(schema: Schema, table: Table, wanted: Wanted) -> tuple[Builder, Builder, Builder]:
-    """The conditions on the type, on the concepts and on the session, each by itself."""
-    kind, concept, session = Builder(), Builder(), Builder()
+def filter_terms(
+    schema: Schema, table: Table, wanted: Wanted
+) -> tuple[Statement, Statement, Statement]:
+    """The conditions on the type, on the concepts and on the session; `EVERY` for no condition."""
+    kind = concept = EVERY
     if table == "observations" and wanted.types is not None:
+        kind = NO_ROW
         if "type" in schema.observations:
-            types = lowered(bounded("type", MAX_NAME), wanted.types)
-            kind.add(f"{types} IN {LIST}", as_list(wanted.types))
-        else:
-            kind.add("0")
-    _session_filters(schema, wanted, session, table)
+            kind = among(lowered(bounded("type", MAX_NAME), wanted.types), wanted.types)
     if table == "observations" and wanted.concepts is not None:
-        concept.add(*concept_term(schema, wanted.concepts))
-    return kind, concept, session
+        concept = concept_term(schema, wanted.concepts)
+    return kind, concept, _session_term(schema, wanted, table)
 
 
 CONCEPTS: Final = (
     f"CASE WHEN typeof(concepts) = 'text' AND octet_length(concepts) <= {MAX_LIST}"
-    " AND json_valid(concepts)"
-    " AND json_type(concepts) IN ('array', 'object', 'text') THEN concepts ELSE '[]' END"
+    " AND json_valid(concepts) THEN concepts ELSE '[]' END"
 )
 """A row's concepts for `json_each`. The CASE guards it, whatever order SQLite evaluates in: one
 malformed row would end the whole query."""
 
 
-def concept_term(schema: Schema, concepts: Sequence[str]) -> tuple[str, str | bytes]:
+def concept_term(schema: Schema, concepts: Sequence[str]) -> Statement:
     """At least one of `concepts`, or too many to be read: such a row is shown without them."""
     if "concepts" not in schema.observations:
-        return "? IS NULL", ""  # nothing passes: the parameter is a text
+        return NO_ROW
+    listed = among(lowered("one.value", concepts), concepts)
     term = (
         f"(octet_length(concepts) > {MAX_LIST} OR EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS one"
-        f" WHERE one.type = 'text' AND {lowered('one.value', concepts)} IN {LIST}))"
+        f" WHERE one.type = 'text' AND {listed.text}))"
     )
-    return term, as_list(concepts)
+    return Statement(term, listed.parameters)
 
 
 def platform_expression(schema: Schema, table: Table) -> str:
@@ -323,25 +310,25 @@ def platform_expression(schema: Schema, table: Table) -> str:
     )
 
 
-def _session_filters(schema: Schema, wanted: Wanted, where: Builder, table: Table) -> None:
+def _session_term(schema: Schema, wanted: Wanted, table: Table) -> Statement:
     session = schema.session_column
+    terms: list[Statement] = []
     if wanted.platform is not None:
         if "platform_source" in schema.sessions:
             platform = lowered(platform_expression(schema, table), [wanted.platform])
-            where.add(f"{platform} = ?", wanted.platform)
+            terms.append(Statement(f"{platform} = ?", (wanted.platform,)))
         elif wanted.platform != "claude":
-            where.add("0")
+            terms.append(NO_ROW)
     if wanted.not_of is not None:
-        where.add(f"{bounded(session, MAX_NAME)} IS NOT ?", wanted.not_of)
-        own = next(
-            (c for c in ("content_session_id", "claude_session_id") if c in schema.sessions), None
-        )
-        if own is not None:
-            where.add(
-                f"{session} NOT IN (SELECT {session} FROM sdk_sessions"
-                f" WHERE {own} = ? AND {session} IS NOT NULL)",
-                wanted.not_of,
-            )
+        given = (wanted.not_of,)
+        terms.append(Statement(f"{bounded(session, MAX_NAME)} IS NOT ?", given))
+        for own in ("content_session_id", "claude_session_id"):
+            if own in schema.sessions:
+                ours = f"SELECT {session} FROM sdk_sessions WHERE {own} = ?"
+                terms.append(
+                    Statement(f"{session} NOT IN ({ours} AND {session} IS NOT NULL)", given)
+                )
+    return both(*terms) if terms else EVERY
 
 
 def wide(schema: Schema, table: Table, ids: Sequence[int]) -> Statement:

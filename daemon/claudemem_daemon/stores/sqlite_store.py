@@ -23,10 +23,10 @@ from claudemem_daemon.stores.connection import (
 from claudemem_daemon.stores.failures import as_store_error, has_content, store_error, translate
 from claudemem_daemon.stores.interface import StoreChanged, StoreUse, store_use
 from claudemem_daemon.stores.model import Schema, StoreVersion
-from claudemem_daemon.stores.plans import Learnt
 from claudemem_daemon.stores.reader import SqliteReader
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.schema import probe
+from claudemem_daemon.stores.sql import Plan
 from claudemem_daemon.stores.states import SqliteStates
 
 MAX_IDLE: Final = 2
@@ -63,7 +63,7 @@ class SqliteStore:
         self._error: StoreError | None = None
         self._asleep_until = 0.0
         self._read_ms: float | None = None
-        self._remembered = RecentValues(), recent, Learnt()
+        self._remembered = RecentValues(), recent, dict[tuple[object, ...], Plan]()
 
     @contextmanager
     def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[SqliteReader]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from claudemem_daemon.stores.bounds import bounded
 from claudemem_daemon.stores.model import Schema
-from claudemem_daemon.stores.sql import LIST, Builder, Statement, id_list
+from claudemem_daemon.stores.sql import LIST, Statement, both, id_list
 
 COLUMNS: Final = ("title", "subtitle", "narrative", "text", "facts", "concepts")
 """What claude-mem's index holds of a row."""
@@ -55,12 +55,12 @@ def in_index(words: Sequence[str]) -> Statement:
 def in_rows(schema: Schema, words: Sequence[str], ids: Sequence[int]) -> Statement:
     """Those of `ids` whose rows hold every word somewhere."""
     columns = [name for name in COLUMNS if name in schema.observations]
-    where = Builder()
-    where.add(f"id IN {LIST}", id_list(schema, "observations", ids))
-    for word in words:
-        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", word) + "%"
-        terms = " OR ".join(rf"{bounded(name)} LIKE ? ESCAPE '\'" for name in columns)
-        where.add(f"({terms or '0'})", *(pattern for _ in columns))
+    somewhere = " OR ".join(rf"{bounded(name)} LIKE ? ESCAPE '\'" for name in columns)
+    patterns = ("%" + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in words)
+    where = both(
+        Statement(f"id IN {LIST}", (id_list(schema, "observations", ids),)),
+        *(Statement(f"({somewhere or '0'})", (one,) * len(columns)) for one in patterns),
+    )
     return Statement(
-        f"SELECT id FROM observations NOT INDEXED WHERE {where.text}", (*where.parameters,)
+        f"SELECT id FROM observations NOT INDEXED WHERE {where.text}", where.parameters
     )
