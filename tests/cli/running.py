@@ -6,14 +6,14 @@ import subprocess
 from pathlib import Path
 
 from tests.cases.world import World
-from tests.support.daemon import clean_environ, command
+from tests.support.daemon import DEVELOPING, clean_environ
 
 
 def ours(
     world: World, *arguments: str, cwd: Path | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*command(), *arguments],
+        [*DEVELOPING, *arguments],
         env=clean_environ(world.home, **env),
         cwd=cwd or world.root / "app",
         capture_output=True,

@@ -297,7 +297,7 @@ def run_to_end(
 ) -> subprocess.CompletedProcess[str]:
     """The command with `arguments`, which is expected to end by itself."""
     return subprocess.run(
-        [*command(), *arguments],
+        [*DEVELOPING, *arguments],
         env=dict(environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
