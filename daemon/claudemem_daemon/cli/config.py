@@ -6,8 +6,8 @@ import click
 
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.context import explained
-from claudemem_daemon.cli.options import json_option, make_question, plain, setting_text
-from claudemem_daemon.shapes import as_json, of_settings
+from claudemem_daemon.cli.options import json_option, make_question, plain, print_json, setting_text
+from claudemem_daemon.shapes import of_settings
 
 
 @click.command("config")
@@ -22,7 +22,7 @@ def config_command(cwd: str | None, as_shape: bool) -> None:  # noqa: ARG001 - t
     # A project that no store can have: only the settings are wanted.
     shape = of_settings(explained(make_question(cwd=None, projects="/")))
     if as_shape:
-        click.echo(as_json(shape))
+        print_json(shape)
         return
     screen.say(f"settings file: {screen.home(shape['settings_path'])}", "bold")
     rows = []

@@ -6,27 +6,27 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from claudemem_daemon import lookup
-from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import (
     colours,
     make_question,
     plain,
+    print_json,
     question_options,
     waiting,
 )
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.causes import rows_shown
-from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from claudemem_daemon.selection.by_id import Ref
-from claudemem_daemon.shapes import as_json, query_shape
+
+if TYPE_CHECKING:
+    # Half the time of a command that the daemon answers, so imported only where none does.
+    from claudemem_daemon.pipeline import Pipeline
+    from claudemem_daemon.selection.by_id import Ref
 
 
 @click.command("context")
@@ -51,13 +51,12 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
         lambda pipeline, until: pipeline.context(question, until).context.text,
     )
     if as_shape:
-        shape = _rows(question)
-        click.echo(as_json({"context": text, **shape}))
+        print_json({"context": text, **_rows(question)})
         return
     if text:
         click.echo(text.encode("utf-8", "replace").decode(), color=colours())
     why = explained(question)
-    if not why["causes"] and not rows_shown(why):
+    if not why["causes"] and not any(count["included"] for count in why["counts"]):
         screen.say(plain(why["verdict"], 2000), "bold", errors=True)
     screen.causes(why, errors=True)
 
@@ -70,7 +69,7 @@ def query_command(as_shape: bool, **options: Any) -> None:
     question = make_question(**options)
     shape = _rows(question)
     if as_shape:
-        click.echo(as_json(shape))
+        print_json(shape)
         return
     if shape["observations"]:
         screen.print_observations(shape["observations"])
@@ -98,6 +97,9 @@ def answer_here(
     question: Question, here: Callable[[Pipeline, Deadline], Any], *, untouched: bool = False
 ) -> Any:
     """An answer made in this process as JSON has it, inside the deadline of the settings."""
+    from claudemem_daemon.api import open_pipeline
+    from claudemem_daemon.shapes import as_json
+
     with open_pipeline(os.environ, untouched=untouched) as pipeline, waiting("reading"):
         seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
         return json.loads(as_json(here(pipeline, Deadline.after(seconds))))
@@ -109,6 +111,8 @@ def explained(question: Question, row: Ref | None = None, *, daemon: bool = True
     body = {**body_of(question), "observation": row.text if row is not None else None}
 
     def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
+        from claudemem_daemon import lookup
+
         return lookup.explained(pipeline, question, row, until)
 
     shape: dict[str, Any] = (
@@ -120,10 +124,13 @@ def explained(question: Question, row: Ref | None = None, *, daemon: bool = True
 
 
 def _rows(question: Question) -> dict[str, Any]:
+    def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
+        from claudemem_daemon.shapes import query_shape
+
+        return query_shape(pipeline.ask(question, until))
+
     shape: dict[str, Any] = ask(
-        question,
-        lambda client: client.post("/v1/query", body_of(question)),
-        lambda pipeline, until: query_shape(pipeline.ask(question, until)),
+        question, lambda client: client.post("/v1/query", body_of(question)), here
     )
     return shape
 

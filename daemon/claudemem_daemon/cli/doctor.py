@@ -10,7 +10,7 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import cwd_option, folder, json_option, plain, waiting
+from claudemem_daemon.cli.options import cwd_option, folder, json_option, waiting
 from claudemem_daemon.diagnostics.doctor import as_json, examine, report
 from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.hookfiles.commands import launcher
@@ -43,9 +43,7 @@ def _print(checks: tuple[Finding, ...], block: str) -> None:
         mark, style = _MARK[check.severity]
         ok = check.severity == "ok"
         message = screen.home(check.sentence) if ok else check.sentence
-        screen.say(f"{check.code}: {plain(message, 2000)}", style, label=f"{mark}  ")
-        if check.fix:
-            screen.say(f"         fix: {plain(check.fix, 2000)}", "bold", whole=True)
+        screen.finding(f"{check.code}: {message}", check.fix, style, label=f"{mark}  ")
     screen.say("\nfor a bug report:\n", "dim")
     for line in block.splitlines():
         screen.say(f"    {line}", "dim")

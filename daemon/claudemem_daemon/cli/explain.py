@@ -16,12 +16,12 @@ from claudemem_daemon.cli.options import (
     make_question,
     path_text,
     plain,
+    print_json,
     question_options,
     setting_text,
 )
 from claudemem_daemon.diagnostics.fixes import LISTS
 from claudemem_daemon.diagnostics.lists import dropped
-from claudemem_daemon.shapes import as_json
 from claudemem_daemon.stores.locate import quoted
 
 MAX_VALUES = 12
@@ -45,7 +45,7 @@ def explain_command(row: str | None, as_shape: bool, verbose: bool, **options: A
     began = time.perf_counter()
     shape = explained(question, ref)
     if as_shape:
-        click.echo(as_json(shape))
+        print_json(shape)
     else:
         _print(shape, verbose=verbose, seconds=time.perf_counter() - began)
     found = [fate["disposition"] not in ("not_found", "store_unreadable")

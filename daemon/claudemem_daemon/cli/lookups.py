@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -16,11 +16,14 @@ from claudemem_daemon.cli.options import (
     make_question,
     place_options,
     plain,
+    print_json,
     scope_option,
     since_option,
 )
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.age import age, counted
-from claudemem_daemon.shapes import as_json
+from claudemem_daemon.pipeline import Pipeline
+from claudemem_daemon.question import Question
 
 
 @click.command("show")
@@ -35,14 +38,14 @@ def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
     """
     question = make_question(**where)
     refs = lookup.parse_refs(ids)
-    parameters = {**parameters_of(question), "ids": ",".join(ref.text for ref in refs)}
-    shape = ask(
+    shape = _asked(
+        "/v1/observations",
         question,
-        lambda client: client.get_json("/v1/observations", parameters),
         lambda pipeline, until: lookup.shown(pipeline, question, refs, until),
+        ids=",".join(ref.text for ref in refs),
     )
     if as_shape:
-        click.echo(as_json(shape))
+        print_json(shape)
     else:
         _print_rows(shape)
     return 1 if shape["missing"] else 0
@@ -65,14 +68,15 @@ def search_command(
     """
     question = make_question(**options)
     text, newer = " ".join(words), lookup.parse_since(since)
-    parameters = {**parameters_of(question), "q": text, "since": since or ""}
-    shape = ask(
+    shape = _asked(
+        "/v1/search",
         question,
-        lambda client: client.get_json("/v1/search", parameters),
         lambda pipeline, until: lookup.searched(pipeline, question, text, newer, until),
+        q=text,
+        since=since or "",
     )
     if as_shape:
-        click.echo(as_json(shape))
+        print_json(shape)
         return
     rows = shape["observations"]
     if rows:
@@ -96,16 +100,24 @@ def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
     """
     question = make_question(**options)
     newer = lookup.parse_since(since)
-    parameters = {**parameters_of(question), "since": since or ""}
-    shape = ask(
+    shape = _asked(
+        "/v1/projects",
         question,
-        lambda client: client.get_json("/v1/projects", parameters),
         lambda pipeline, until: lookup.projects(pipeline, question, newer, until),
+        since=since or "",
     )
     if as_shape:
-        click.echo(as_json(shape))
+        print_json(shape)
     else:
         _print_projects(shape)
+
+
+def _asked(
+    route: str, question: Question, here: Callable[[Pipeline, Deadline], Any], **extra: str
+) -> dict[str, Any]:
+    parameters = {**parameters_of(question), **extra}
+    shape: dict[str, Any] = ask(question, lambda client: client.get_json(route, parameters), here)
+    return shape
 
 
 def _print_projects(shape: dict[str, Any]) -> None:
@@ -123,26 +135,26 @@ def _print_projects(shape: dict[str, Any]) -> None:
     ]
     if rows:
         screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"], rows)
+    else:
+        screen.say("no project key in the stores here; `claudemem-daemon explain` says why")
     for number, store in enumerate(stores, 1):
         screen.say(f"store {number}: {screen.home(store)}", "dim")
-    for project in found:
-        if project["resembles"]:
-            screen.say(
-                f"? {plain(project['key'], 200)} looks like {plain(project['resembles'], 200)}:"
-                f" {plain(project['why'], 300)}. To make its rows this repository's, put this into"
-                f" settings.json: {plain(project['alias'], 2000)}",
-                "yellow",
-            )
-    if not any(project["ours"] or project["resembles"] for project in found):
-        for project in [project for project in found if project["alias"]][:1]:
-            screen.say(
-                "No row here has a key of this repository. Had its folder another name,"
-                f" {plain(project['key'], 200)} perhaps, put this into settings.json:"
-                f" {plain(project['alias'], 2000)}",
-                "yellow",
-            )
-    if not rows:
-        screen.say("no project key in the stores here; `claudemem-daemon explain` says why")
+    similar = [project for project in found if project["resembles"]]
+    for project in similar:
+        key, resembles = plain(project["key"], 200), plain(project["resembles"], 200)
+        screen.say(
+            f"? {key} looks like {resembles}: {plain(project['why'], 300)}. To make its rows this"
+            f" repository's, put this into settings.json: {plain(project['alias'], 2000)}",
+            "yellow",
+        )
+    possible = [project for project in found if project["alias"]]
+    if possible and not similar and not any(project["ours"] for project in found):
+        key, alias = plain(possible[0]["key"], 200), plain(possible[0]["alias"], 2000)
+        screen.say(
+            f"No row here has a key of this repository. Had its folder another name, {key} perhaps,"
+            f" put this into settings.json: {alias}",
+            "yellow",
+        )
     screen.warn(shape["warnings"])
 
 

@@ -148,6 +148,11 @@ def path_text(path: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
 
 
+def print_json(shape: object) -> None:
+    """One line of ASCII."""
+    click.echo(json.dumps(shape, separators=(",", ":")))
+
+
 def setting_text(value: object) -> str:
     """A setting's value as settings.json has it, lists as comma lists."""
     if isinstance(value, (list, tuple)):

@@ -92,22 +92,28 @@ def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
     click.echo(text, file=out.file, nl=False, color=colours(out.file))
 
 
-def warn(warnings: Iterable[dict[str, str]]) -> None:
+def finding(
+    sentence: str, fix: str = "", style: str = "yellow", *, label: str = "! ", errors: bool = False
+) -> None:
+    """Print what is wrong, and below it what to do, to be copied."""
+    say(plain(sentence, 2000), style, errors=errors, label=label)
+    if fix:
+        lead = " " * max(2, len(label))
+        say(f"{lead}fix: {plain(fix, 2000)}", "green", errors=errors, whole=True)
+
+
+def warn(warnings: Iterable[dict[str, str]], *, errors: bool = True) -> None:
     """What goes with an answer, on standard error."""
     for warning in warnings:
-        say(f"! {plain(warning['message'], 400)}", "yellow", errors=True)
+        finding(warning["message"], errors=errors)
 
 
 def causes(shape: dict[str, Any], *, errors: bool = False) -> None:
     """What an explanation found to be wrong, each with what to do, and other warnings after them."""
     for cause in shape["causes"]:
-        say(f"! {plain(cause['sentence'], 2000)}", "yellow", errors=errors)
-        if cause["fix"]:
-            say(f"  fix: {plain(cause['fix'], 2000)}", "green", errors=errors, whole=True)
+        finding(cause["sentence"], cause["fix"], errors=errors)
     told = {cause["sentence"] for cause in shape["causes"]}
-    for warning in shape["warnings"]:
-        if warning["message"] not in told:
-            say(f"! {plain(warning['message'], 400)}", "yellow", errors=errors)
+    warn((found for found in shape["warnings"] if found["message"] not in told), errors=errors)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -169,8 +175,7 @@ def print_observations(rows: list[dict[str, Any]]) -> None:
          plain(row["title"] or row["subtitle"] or row["narrative"], 300)]
         for row in rows
     ]  # fmt: skip
-    head = ["ID", "WHEN", "TYPE", "PROJECT", "TITLE"]
-    table(head, cells)
+    table(["ID", "WHEN", "TYPE", "PROJECT", "TITLE"], cells)
 
 
 def when(row: dict[str, Any]) -> str:

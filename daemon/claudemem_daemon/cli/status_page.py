@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from claudemem_daemon.cli.options import plain
-from claudemem_daemon.cli.screen import home, say
+from claudemem_daemon.cli.screen import finding, home, say
 from claudemem_daemon.diagnostics.age import age, counted, duration
 from claudemem_daemon.diagnostics.headline import Headline
 from claudemem_daemon.hookfiles.codex import ASK
@@ -29,16 +29,16 @@ def print_page(shape: dict[str, Any], head: Headline) -> None:
         say("")
         _print_lines(_folder(here, told))
     for cause in causes:
-        _print_finding(cause["sentence"], cause["fix"])
+        finding(cause["sentence"], cause["fix"])
     _print_lines(_hooks(shape))
     for name, events in shape["hooks_not_allowed"].items():
-        _print_finding(f"{name} skips our entries for {', '.join(events)} until allowed", ASK)
+        finding(f"{name} skips our entries for {', '.join(events)} until allowed", ASK)
     problems = [found for found in shape.get("problems", []) if found["sentence"] not in told]
     if problems:
         say("\nproblems")
     for found in problems:
         text = f"{found['code']} ({found['severity']}): {found['sentence']}"
-        _print_finding(text, found["fix"], "red" if found["severity"] == "error" else "yellow")
+        finding(text, found["fix"], "red" if found["severity"] == "error" else "yellow")
     say("")
     say(f"next: {plain(shape['next'], 2000)}", "bold", whole=True)
 
@@ -46,12 +46,6 @@ def print_page(shape: dict[str, Any], head: Headline) -> None:
 def _print_lines(lines: Iterator[Line]) -> None:
     for name, value in lines:
         say(plain(value, 2000), label=f"{name:<15}")
-
-
-def _print_finding(text: str, fix: str, style: str = "yellow") -> None:
-    say(plain(text, 2000), style, label="! ")
-    if fix:
-        say(f"  fix: {plain(fix, 2000)}", "green", whole=True)
 
 
 def _daemon(shape: dict[str, Any]) -> Iterator[Line]:

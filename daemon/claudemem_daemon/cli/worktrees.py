@@ -9,14 +9,21 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import cwd_option, json_option, make_question, plain, waiting
+from claudemem_daemon.cli.options import (
+    cwd_option,
+    json_option,
+    make_question,
+    plain,
+    print_json,
+    waiting,
+)
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.projects import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
 from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.records import around
 from claudemem_daemon.repository.worktrees import details
-from claudemem_daemon.shapes import as_json, warning_shapes
+from claudemem_daemon.shapes import warning_shapes
 
 Line = dict[str, Any]
 """path, branch, state, role, and keys with their rows, as `worktrees --json` has them."""
@@ -42,7 +49,7 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
         "warnings": warning_shapes((*resolved.warnings, *counts.warnings)),
     }
     if as_shape:
-        click.echo(as_json(shape))
+        print_json(shape)
         return
     screen.say(plain(repository.resolved_by, 400), "dim")
     head = ["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]
