@@ -13,7 +13,7 @@ from claudemem_daemon.repository.model import ProjectKey
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted, admit
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.settings.exclusion import excluding
+from claudemem_daemon.settings.exclusion import Exclusions
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.sql import Wanted
@@ -70,7 +70,7 @@ def list_projects(
     found: list[StoreProject] = []
     ownership = Ownership(resolved.keys)
     likeness = Likeness(resolved, ownership)
-    patterns = resolved.settings.excluded_projects
+    exclusions = Exclusions(resolved.settings.excluded_projects)
 
     def work(path: str, reader: StoreReader, admitted: Admitted) -> None:
         names, merged = reader.projects(), reader.merged()
@@ -80,7 +80,7 @@ def list_projects(
             if name in admitted.names:
                 found.append(_counted(path, reader, name, admitted.wanted(name), ownership))
                 continue
-            if name in resolved.keys.excluded or excluding(name, patterns):
+            if name in resolved.keys.excluded or exclusions.excluding(name):
                 continue
             wanted = Wanted((name,), (name,) if name in merged else ())
             project = _counted(path, reader, name, wanted, None)

@@ -20,7 +20,7 @@ from claudemem_daemon.repository.model import (
     Worktree,
 )
 from claudemem_daemon.repository.names import FolderNames
-from claudemem_daemon.settings.exclusion import excluding, expanded
+from claudemem_daemon.settings.exclusion import Exclusions, expanded
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.settings.parsers import shown
 from claudemem_daemon.warning import AnswerWarning
@@ -31,37 +31,39 @@ ALIASES: Final = "CLAUDE_MEM_DAEMON_ALIASES"
 
 def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     """The keys for a working directory, in the scope of the settings; none if it is excluded."""
-    patterns = (*settings.excluded_projects, settings.observer_folder)
-    names = FolderNames(map(expanded, patterns))
-    excluded_here = _excluded_here(repository, settings, names, patterns)
+    exclusion = _Exclusion(settings)
+    excluded_here = _excluded_here(repository, settings, exclusion)
     if excluded_here is not None:
-        return replace(excluded_here, dependencies=tuple(names.dependencies))
+        return excluded_here
     left_out = tuple(
         worktree
         for worktree in (repository.worktrees if settings.excluded_projects else ())
-        if worktree is not repository.current and _pattern(names, worktree.path, patterns)
+        if worktree is not repository.current and exclusion.pattern(worktree.path)
     )
-    heads = _heads(repository, settings)
-    # Of the observer's folder a change of identity says nothing new: who asks from it is resolved
-    # anew when it comes or goes.
-    dependencies = [seen for seen in names.dependencies if seen.path != settings.observer_folder]
+    checkouts = tuple(
+        checkout.path
+        for checkout in repository.checkouts
+        if checkout not in left_out and checkout.state != "replaced"
+    )
+    heads = (
+        repository.name,
+        *repository.fallback_names,
+        *settings.aliases.get(repository.name, ()),
+    )
+    keys = list(_own(repository, settings, heads, left_out))
+    if repository.kind == "none" and keys:
+        checkouts = (repository.top or repository.cwd,)
     own = ProjectKeys(
-        keys=tuple(_own(repository, settings, heads, left_out)),
+        keys=tuple(keys),
         excluded=tuple(key.key for tree in left_out for key in _of_worktree(heads, tree)),
         name=_title(repository),
-        checkouts=tuple(
-            checkout.path
-            for checkout in repository.checkouts
-            if checkout not in left_out and checkout.state != "replaced"
-        ),
-        warnings=tuple(_main_unknown(repository, settings)),
+        checkouts=checkouts,
+        warnings=(*_main_unknown(repository, settings), *_nameless(repository)),
         common_dirs=(repository.common_dir,) if repository.common_dir is not None else (),
-        dependencies=tuple(dependencies),
+        dependencies=exclusion.dependencies,
         here=repository.current.path if repository.current is not None else None,
         shared_folders=_shared_folders(repository, settings),
     )
-    if repository.kind == "none" and own.keys:
-        own = replace(own, checkouts=(repository.top or repository.cwd,))
     if repository.superproject is not None and settings.scope != "self":
         own = _with_outer(own, project_keys(repository.superproject, settings))
     unique: dict[tuple[str, Match], ProjectKey] = {}
@@ -73,7 +75,6 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
         excluded=tuple(dict.fromkeys(own.excluded)),
         checkouts=tuple(dict.fromkeys(own.checkouts)),
         common_dirs=tuple(dict.fromkeys(own.common_dirs)),
-        warnings=(*own.warnings, *_nameless(repository)),
     )
 
 
@@ -92,42 +93,44 @@ def _with_outer(own: ProjectKeys, outer: ProjectKeys) -> ProjectKeys:
     )
 
 
-def _pattern(names: FolderNames, path: str, patterns: tuple[str, ...]) -> str | None:
-    """The first pattern that excludes the folder, by any of its names."""
-    found = (excluding(name, patterns) for name in names.of(path))
-    return next((pattern for pattern in found if pattern is not None), None)
+class _Exclusion:
+    """Folders excluded by any of their names: by the settings, or as the folder of claude-mem's own
+    sessions."""
+
+    def __init__(self, settings: Settings) -> None:
+        patterns = (*settings.excluded_projects, settings.observer_folder)
+        self._names = FolderNames(map(expanded, patterns))
+        self._exclusions = Exclusions(patterns)
+        # Of the sessions' folder another identity is no news: who asks from it is resolved anew
+        # when it comes or goes.
+        self.dependencies = tuple(
+            seen for seen in self._names.dependencies if seen.path != settings.observer_folder
+        )
+
+    def pattern(self, path: str) -> str | None:
+        """The first pattern that excludes the folder."""
+        found = map(self._exclusions.excluding, self._names.of(path))
+        return next((pattern for pattern in found if pattern is not None), None)
 
 
 def _excluded_here(
-    repository: Repository, settings: Settings, names: FolderNames, patterns: tuple[str, ...]
+    repository: Repository, settings: Settings, exclusion: _Exclusion
 ) -> ProjectKeys | None:
     """No keys, where the exclusion of one of these folders silences the whole answer."""
     main = repository.main.path if repository.main is not None else None
     for path in (repository.cwd, repository.top, main, *repository.excluded_by):
-        pattern = _pattern(names, path, patterns) if path is not None else None
+        pattern = exclusion.pattern(path) if path is not None else None
         if path is not None and pattern is not None:
             # claude-mem's own sessions are no mistake to be told of.
             own = pattern == settings.observer_folder
-            told = () if own else (_excluded(path, pattern, settings, path=path),)
-            return ProjectKeys((), (), as_key(repository.name), (), told)
+            told = () if own else (_excluded(path, pattern, settings, path),)
+            name = as_key(repository.name)
+            return ProjectKeys((), (), name, (), told, dependencies=exclusion.dependencies)
     return None
 
 
-def _nameless(repository: Repository) -> tuple[AnswerWarning, ...]:
-    """For the root folder; of a folder that is gone `repository` says so itself."""
-    vanished = any(warning.code == "cwd_vanished" for warning in repository.warnings)
-    if repository.name or vanished:
-        return ()
-    path = repository.main.path if repository.main is not None else repository.cwd
-    message = (
-        f"{path} has no folder name, so no project is named after it: ask from a checkout, or for"
-        " projects by name (claude-mem writes rows of the root folder as 'unknown-project')"
-    )
-    return (AnswerWarning("cwd_nameless", message, path),)
-
-
 def _excluded(
-    what: str, pattern: str | None, settings: Settings, path: str | None = None
+    what: str, pattern: str, settings: Settings, path: str | None = None
 ) -> AnswerWarning:
     source = settings.sources[EXCLUDED]
     where = source.detail if source.origin == "settings" else f"the {source.origin}'s environment"
@@ -138,38 +141,46 @@ def _excluded(
     return AnswerWarning("excluded", message, path, EXCLUDED)
 
 
+def _nameless(repository: Repository) -> Iterator[AnswerWarning]:
+    """For the root folder; of a folder that is gone `repository` says so itself."""
+    vanished = any(warning.code == "cwd_vanished" for warning in repository.warnings)
+    if not repository.name and not vanished:
+        path = repository.main.path if repository.main is not None else repository.cwd
+        message = (
+            f"{path} has no folder name, so no project is named after it: ask from a checkout, or"
+            " for projects by name (claude-mem writes rows of the root folder as"
+            " 'unknown-project')"
+        )
+        yield AnswerWarning("cwd_nameless", message, path)
+
+
 def _main_unknown(repository: Repository, settings: Settings) -> Iterator[AnswerWarning]:
     """Nothing tells the main checkout of a separate git directory, and so neither its rows' key."""
     name = repository.name
     known = repository.main is not None or name in settings.aliases
-    if repository.kind != "separate" or known or settings.scope == "self":
-        return
-    message = (
-        f"{repository.common_dir} is a separate git directory, and git does not record where its"
-        " main checkout is: memory written there is missing here; name its folder by"
-        f' {ALIASES}, {{"{as_key(name)}": ["FOLDER"]}}'
-    )
-    yield AnswerWarning("main_unknown", message, repository.common_dir, ALIASES)
+    if repository.kind == "separate" and not known and settings.scope != "self":
+        message = (
+            f"{repository.common_dir} is a separate git directory, and git does not record where"
+            " its main checkout is: memory written there is missing here; name its folder by"
+            f' {ALIASES}, {{"{as_key(name)}": ["FOLDER"]}}'
+        )
+        yield AnswerWarning("main_unknown", message, repository.common_dir, ALIASES)
 
 
 def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
     """Keys that were asked for by name: those and no others."""
-    patterns = {name: excluding(name, settings.excluded_projects) for name in projects}
-    return ProjectKeys(
-        keys=tuple(
-            _key(name, "exact", "worktree" if "/" in name else "main", None, "asked for by name")
-            for name, pattern in patterns.items()
-            if pattern is None
-        ),
-        excluded=(),
-        name=", ".join(map(as_key, projects)),
-        checkouts=(),
-        warnings=tuple(
-            _excluded(name, pattern, settings)
-            for name, pattern in patterns.items()
-            if pattern is not None
-        ),
-    )
+    exclusions = Exclusions(settings.excluded_projects)
+    keys: list[ProjectKey] = []
+    warnings: list[AnswerWarning] = []
+    for name in projects:
+        pattern = exclusions.excluding(name)
+        if pattern is None:
+            role: Role = "worktree" if "/" in name else "main"
+            keys.append(_key(name, "exact", role, None, "asked for by name"))
+        else:
+            warnings.append(_excluded(name, pattern, settings))
+    title = ", ".join(map(as_key, projects))
+    return ProjectKeys(tuple(keys), (), title, (), tuple(warnings))
 
 
 def as_key(name: str) -> str:
@@ -189,39 +200,36 @@ def _own(
     heads: tuple[str, ...],
     left_out: tuple[Worktree, ...],
 ) -> Iterator[ProjectKey]:
-    name, scope, others = repository.name, settings.scope, repository.fallback_names
+    name, scope = repository.name, settings.scope
     if not name:
         return
-    aliases = settings.aliases.get(name, ())
-    in_git = repository.kind != "none"
     # Of a linked worktree alone the main checkout's names are no matter.
     with_main = scope != "self" or repository.linked is None
     path = repository.main.path if repository.main is not None else None
-    if not in_git:
+    if repository.kind == "none":
         folder = repository.top or repository.cwd
         yield _key(name, "exact", "main", folder, "the folder's own name")
     elif with_main:
         rule = "the main checkout's folder" if path is not None else "the repository's name"
         yield _key(name, "exact", "main", path, rule)
-        for other in others:
+        for other in repository.fallback_names:
             yield _key(other, "exact", "alias", path, "another name of this folder")
     for worktree in _in_scope(repository, settings):
-        if worktree in left_out:
-            continue
-        if worktree.state == "replaced":
+        if worktree.state == "replaced" and worktree not in left_out:
             rule = f"worktree of {name}, whose folder another repository has now"
             yield _key(f"{name}/{worktree.name}", "exact", "removed", None, rule)
-        else:
+        elif worktree not in left_out:
             yield from _of_worktree(heads, worktree)
-    if scope == "all" and in_git:
+    removed = scope == "all" and repository.kind != "none"
+    if removed:
         yield _key(f"{name}/", "prefix", "removed", None, f"rows of removed worktrees of {name}")
-        for other in others:
+        for other in repository.fallback_names:
             rule = f"rows of worktrees under the other name {other}"
             yield _key(f"{other}/", "prefix", "alias", None, rule)
-    for older in aliases if with_main else ():
+    for older in settings.aliases.get(name, ()) if with_main else ():
         rule = f"older name by {ALIASES}"
         yield _key(older, "exact", "alias", None, rule)
-        if scope == "all" and in_git:
+        if removed:
             yield _key(f"{older}/", "prefix", "alias", None, rule)
 
 
@@ -230,12 +238,6 @@ def _in_scope(repository: Repository, settings: Settings) -> tuple[Worktree, ...
     own = (repository.linked,) if repository.linked is not None else ()
     others = (tree for tree in repository.worktrees if tree is not repository.current)
     return (*own, *others) if settings.scope == "all" else own
-
-
-def _heads(repository: Repository, settings: Settings) -> tuple[str, ...]:
-    """All that P in `P/W` can be."""
-    aliases = settings.aliases.get(repository.name, ())
-    return (repository.name, *repository.fallback_names, *aliases)
 
 
 def _of_worktree(heads: tuple[str, ...], worktree: Worktree) -> Iterator[ProjectKey]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from functools import lru_cache
+from collections.abc import Iterable
 from typing import Final
 
 
-def excluding(path: str, patterns: tuple[str, ...]) -> str | None:
-    """The first of the patterns that a checkout's path falls under.
+class Exclusions:
+    """Globs, each made into a matcher once.
 
     `*` and `?` stay inside one folder name, `**` crosses folders, `~` is the home folder. A pattern
     that starts with `/` or `~` is matched against the path from its beginning, any other from any
@@ -18,9 +18,20 @@ def excluding(path: str, patterns: tuple[str, ...]) -> str | None:
     matches takes everything below it along; `folder/**` means the folder as well. Unicode forms of
     one name are one name.
     """
-    text = nfc(path)
-    found = (pattern for pattern in patterns if _matcher(nfc(expanded(pattern))).search(text))
-    return next(found, None)
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._matchers = [(pattern, _matcher(nfc(expanded(pattern)))) for pattern in patterns]
+
+    def excluding(self, path: str) -> str | None:
+        """The first of the patterns that a checkout's path falls under."""
+        text = nfc(path)
+        found = (pattern for pattern, matcher in self._matchers if matcher.search(text))
+        return next(found, None)
+
+
+def excluding(path: str, patterns: Iterable[str]) -> str | None:
+    """As `Exclusions.excluding`, for one path."""
+    return Exclusions(patterns).excluding(path)
 
 
 def expanded(pattern: str) -> str:
@@ -31,15 +42,13 @@ def nfc(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-_NOTHING: Final = r"(?!)"
 _START: Final = r"(?:\A|(?<=/))"
 _END: Final = r"(?:/|\Z)"
 
 
-@lru_cache(maxsize=256)
 def _matcher(pattern: str) -> re.Pattern[str]:
     if not pattern:
-        return re.compile(_NOTHING)
+        return re.compile(r"(?!)")
     trimmed = pattern.rstrip("/")
     while trimmed.endswith("/**"):
         trimmed = trimmed.removesuffix("/**").rstrip("/")
