@@ -22,9 +22,9 @@ from claudemem_daemon.selection.admission import admit
 from claudemem_daemon.selection.by_id import Ref, parse_ref, rows_by_id
 from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.search import search_rows
-from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.claude_mem_keys import suggest
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.settings.modes import ModeFolders
 from claudemem_daemon.settings.sources import read_values
 from claudemem_daemon.shapes import explain_shape, plain, row_shapes, warning_shapes
 from claudemem_daemon.stores.checkout import STORE_NAME
@@ -109,7 +109,7 @@ def modes_of(settings: Settings, env: Mapping[str, str]) -> dict[str, dict[str, 
     """Of types and of concepts, which modes have each id."""
     claude = env.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     found: dict[str, dict[str, list[str]]] = {"types": {}, "concepts": {}}
-    every = modes.all_modes(modes.folders(settings.modes_dir, settings.data_dir, claude))
+    every = ModeFolders(settings.modes_dir, settings.data_dir, claude).all()
     for mode in (settings.mode, *(other for other in every if other.id != settings.mode.id)):
         for kind, items in (("types", mode.types), ("concepts", mode.concepts)):
             for item in items:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import Mode, ModeItem
-from claudemem_daemon.settings.sources import Rejected, document, line_of, read_bytes
+from claudemem_daemon.settings.sources import Document, Rejected, document, line_of, read_bytes
 
 CODE: Final = Mode(
     id="code",
@@ -43,14 +43,13 @@ CODE: Final = Mode(
     path=None,
 )
 
-_SHIPPED: Final = """
+_LANGUAGES: Final = """
     ar bn cs da de el es fi fr he hi hu id it ja ko nl no pl pt pt-br ro ru sv th tr uk ur vi zh
     zh-tw
 """
-
-LANGUAGES: Final = frozenset(_SHIPPED.split())
-"""Variants of `code` that claude-mem ships. They change the language that it writes in, neither
-types nor concepts; so without their file nothing is missing."""
+_WITHOUT_A_FILE: Final = {CODE.id, *(f"code--{language}" for language in _LANGUAGES.split())}
+"""The built-in mode, and its variants that claude-mem ships. These change the language that it
+writes in, neither types nor concepts; so without their file nothing is missing."""
 
 _MAX_ITEMS: Final = 500
 MAX_LABEL: Final = 60
@@ -68,108 +67,77 @@ class LoadedMode:
     dependencies: tuple[FileState, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class ModeFolders:
-    """Folders that may hold mode files, in the order of precedence."""
+    """Folders that may hold mode files, in the order of precedence: the user's own, then those of
+    an installed claude-mem plugin, newest version first: the newest may be without modes, half
+    installed or half removed."""
 
-    paths: tuple[str, ...]
-    dependencies: tuple[FileState, ...]
-
-
-def folders(modes_dir: str | None, data_dir: str, claude_dir: str) -> ModeFolders:
-    """The user's own folders first, then those of an installed claude-mem plugin, newest version
-    first: the newest folder may be without modes, half installed or half removed."""
-    plugins = os.path.join(claude_dir, "plugins")
-    cache = os.path.join(plugins, "cache", "thedotmack", "claude-mem")
-    try:
-        versions = sorted(os.listdir(cache), key=_version, reverse=True)[:MAX_VERSIONS]
-    except OSError:
-        versions = []
-    return ModeFolders(
-        (
+    def __init__(self, modes_dir: str | None, data_dir: str, claude_dir: str) -> None:
+        plugins = os.path.join(claude_dir, "plugins")
+        cache = os.path.join(plugins, "cache", "thedotmack", "claude-mem")
+        self._looked_for = {_state(cache): None}
+        try:
+            versions = sorted(os.listdir(cache), key=_version, reverse=True)[:MAX_VERSIONS]
+        except OSError:
+            versions = []
+        self._folders = (
             *((modes_dir,) if modes_dir else ()),
             os.path.join(data_dir, "modes"),
             *(os.path.join(cache, name, *path) for name in versions for path in _IN_A_VERSION),
             os.path.join(plugins, "marketplaces", "thedotmack", "plugin", "modes"),
-        ),
-        (_state(cache),),
-    )
+        )
 
+    def load(self, wanted: str) -> LoadedMode:
+        """The mode `wanted`, an id that may be a file name.
 
-def load(wanted: str, where: ModeFolders) -> LoadedMode:
-    """The mode `wanted`, an id that may be a file name.
+        `parent--variant` is the variant's file laid over the parent's. Without the variant's file
+        the parent is used, and `code` for what is unknown or broken; `problem` then says so in one
+        line.
+        """
+        parent = wanted.partition("--")[0]
+        mode, values = CODE, dict[str, Any]()
+        for name in dict.fromkeys((parent, wanted)):
+            path, read = self._read(name)
+            problem = None
+            if isinstance(read, Document):
+                # What we take are a name and two lists, and a list is replaced as a whole.
+                values |= read.values
+                found = _mode(name, values, path)
+                mode = found or mode
+                problem = None if found else f"{path} has no list of observation_types"
+            elif read is not None:
+                problem = f"{path} {read.reason}"
+            elif name not in _WITHOUT_A_FILE:
+                problem = f"there is no {name}.json in {self._folders[0]}"
+            if problem is not None:
+                used = "built-in mode code" if name == parent else f"mode {parent}"
+                return LoadedMode(mode, f"{problem}; the {used} is used", tuple(self._looked_for))
+            mode = replace(mode, id=wanted)
+        return LoadedMode(mode, None, tuple(self._looked_for))
 
-    `parent--variant` is the variant's file laid over the parent's. Without the variant's file the
-    parent is used, and `code` for what is unknown or broken; `problem` then says so in one line.
-    """
-    dependencies = dict.fromkeys(where.dependencies)
-    parent, _, variant = wanted.partition("--")
+    def all(self) -> tuple[Mode, ...]:
+        """Every mode there is a file of, and the built-in one; for people who look for an id."""
+        found = {CODE.id: CODE}
+        for folder in self._folders:
+            try:
+                files = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+            except OSError:
+                continue
+            for name in (file.removesuffix(".json") for file in files[:_MAX_ITEMS]):
+                loaded = self.load(name) if "--" not in name and name not in found else None
+                if loaded is not None and loaded.problem is None:
+                    found[name] = loaded.mode
+        return tuple(found.values())
 
-    def loaded(mode: Mode, problem: str | None = None) -> LoadedMode:
-        return LoadedMode(mode, problem, tuple(dependencies))
-
-    found = _find(parent, where, dependencies)
-    if isinstance(found, Rejected):
-        return loaded(CODE, f"{found.reason}; the built-in mode code is used")
-    if found is None and parent != CODE.id:
-        missing = f"there is no {parent}.json in {where.paths[0]}"
-        return loaded(CODE, f"{missing}; the built-in mode code is used")
-    mode = replace(CODE if found is None else found.mode, id=wanted)
-    over = _find(wanted, where, dependencies, below=found) if variant else None
-    if isinstance(over, Rejected):
-        return loaded(mode, f"{over.reason}; the mode {parent} is used")
-    if over is not None:
-        return loaded(over.mode)
-    if not variant or (parent == CODE.id and variant in LANGUAGES):
-        return loaded(mode)
-    missing = f"there is no {wanted}.json in {where.paths[0]}"
-    return loaded(mode, f"{missing}; the mode {parent} is used")
-
-
-def all_modes(where: ModeFolders) -> tuple[Mode, ...]:
-    """Every mode there is a file of, and the built-in one; for people who look for an id."""
-    found = {CODE.id: CODE}
-    for folder in where.paths:
-        try:
-            names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
-        except OSError:
-            continue
-        for name in (name.removesuffix(".json") for name in names[:_MAX_ITEMS]):
-            if "--" not in name and name not in found:
-                mode = load(name, where)
-                if mode.problem is None:
-                    found[name] = mode.mode
-    return tuple(found.values())
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    mode: Mode
-    shape: Mapping[str, Any]
-
-
-def _find(
-    name: str, where: ModeFolders, dependencies: dict[FileState, None], below: _Found | None = None
-) -> _Found | Rejected | None:
-    """The first file of that name, over what is `below`; None where there is no such file."""
-    for folder in where.paths:
-        path = os.path.join(folder, f"{name}.json")
-        dependencies[_state(path)] = None
-        data = read_bytes(path) if os.path.isdir(folder) else None
-        if data is None:
-            continue
-        read = document(data) if isinstance(data, bytes) else data
-        if isinstance(read, Rejected):
-            return Rejected(f"{path} {read.reason}")
-        shape = read.values
-        if below is not None:
-            # What we take are a name and two lists, and a list is replaced as a whole.
-            shape = {**below.shape, **shape}
-        mode = _mode(name, shape, path)
-        if mode is None:
-            return Rejected(f"{path} has no list of observation_types")
-        return _Found(mode, shape)
-    return None
+    def _read(self, name: str) -> tuple[str, Document | Rejected | None]:
+        """The first file of that name; None where there is none."""
+        for folder in self._folders:
+            path = os.path.join(folder, f"{name}.json")
+            self._looked_for[_state(path)] = None
+            data = read_bytes(path) if os.path.isdir(folder) else None
+            if data is not None:
+                return path, document(data) if isinstance(data, bytes) else data
+        return "", None
 
 
 def _state(path: str) -> FileState:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
-from claudemem_daemon.settings import modes
 from claudemem_daemon.settings.model import (
     ALL_KEYS,
     DATA_DIR,
@@ -24,6 +23,7 @@ from claudemem_daemon.settings.model import (
     Source,
     taken,
 )
+from claudemem_daemon.settings.modes import CODE, ModeFolders
 from claudemem_daemon.settings.parsers import clean_ids, shown
 from claudemem_daemon.warning import AnswerWarning
 
@@ -87,7 +87,7 @@ def decide(
     chosen = _Chosen(layers, data_dir[1])
     mode = chosen.values.pop("mode", KEYS[MODE].default)
     folders = (chosen.values.get("modes_dir"), data_dir[0], claude_dir)
-    loaded = memo.value(("mode", mode, folders), lambda: modes.load(mode, modes.folders(*folders)))
+    loaded = memo.value(("mode", mode, folders), lambda: ModeFolders(*folders).load(mode))
     if loaded.problem is not None:
         chosen.warn("mode_unavailable", f"{MODE} = {mode}: {loaded.problem}", MODE)
     chosen.whitelist(TYPES, question.types, loaded.mode, loaded.mode.types)
@@ -163,7 +163,7 @@ class _Chosen:
         over from another mode, and none of it left means the mode's own list. In `code` an unknown
         id stays: it may be from a newer claude-mem, of which the store has rows."""
         known = tuple(name for name in ids if name in of_mode)
-        if mode.id.partition("--")[0] == modes.CODE.id or ids in (known, EVERYTHING):
+        if mode.id.partition("--")[0] == CODE.id or ids in (known, EVERYTHING):
             return ids
         unknown = ", ".join(shown(name) for name in ids if name not in of_mode)
         key = OWN_NAMES[name] if OWN_NAMES[name] in self.own else name
