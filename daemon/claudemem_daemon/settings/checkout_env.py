@@ -49,57 +49,49 @@ def without_checkouts_word(
 ) -> CheckoutEnv:
     """What is left of `env` when the files of these folders, and of those around them, are not
     believed. The home folder's own `.claude` is the user's."""
-    if not (GUARDED & env.keys()) and DATA_DIR not in env:
+    suspects = {name: value for name, value in env.items() if name in GUARDED or name == DATA_DIR}
+    if not suspects:
         return CheckoutEnv(env)
     dependencies: list[FileState] = []
-    taken: dict[str, str] = {}
+    named_by: dict[str, str] = {}
     for path in _files(folders, os.path.realpath(home)):
         seen = file_state(path)
         dependencies.append(seen)
-        for name in _named(path, env) if seen.state is not None else ():
-            taken.setdefault(name, path)
-    refused = frozenset(taken) & GUARDED
-    return CheckoutEnv(
-        {name: value for name, value in env.items() if name not in refused},
-        refused,
-        DATA_DIR in env and DATA_DIR in taken,
-        tuple(
-            AnswerWarning(
-                "setting_of_checkout",
-                f"{name} in the caller's environment is ignored: {taken[name]} puts it there, and a"
-                " checkout does not decide it; put it into your own settings.json",
-                taken[name],
-                name,
-            )
-            for name in sorted(refused)
-        ),
-        tuple(dependencies),
+        if seen.state is not None:
+            named_by |= {name: path for name in _named(path, suspects) if name not in named_by}
+    refused = frozenset(named_by) & GUARDED
+    warnings = (
+        AnswerWarning(
+            "setting_of_checkout",
+            f"{name} in the caller's environment is ignored: {named_by[name]} puts it there, and a"
+            " checkout does not decide it; put it into your own settings.json",
+            named_by[name],
+            name,
+        )
+        for name in sorted(refused)
     )
+    left = {name: value for name, value in env.items() if name not in refused}
+    return CheckoutEnv(left, refused, DATA_DIR in named_by, tuple(warnings), tuple(dependencies))
 
 
-def _named(path: str, env: Mapping[str, str]) -> Iterable[str]:
+def _named(path: str, suspects: Mapping[str, str]) -> Iterable[str]:
     """The variables whose values this file names. Of a file that we cannot read it is not known, and
     an assistant may be able to."""
     values = read_values(path)
     if values is None:
-        return (*GUARDED & env.keys(), DATA_DIR)
+        return suspects
     named = values.get("env")
-    if not isinstance(named, dict):
-        return ()
     return [
         name
-        for name, value in named.items()
-        if env.get(name) == (value if isinstance(value, str) else json.dumps(value))
+        for name, value in (named.items() if isinstance(named, dict) else ())
+        if suspects.get(name) == (value if isinstance(value, str) else json.dumps(value))
     ]
 
 
 def _files(folders: Iterable[str], home: str) -> Iterator[str]:
     seen: set[str] = set()
     for folder in folders:
-        at = folder
-        while at not in seen:
-            seen.add(at)
-            if os.path.realpath(at) == home:
-                break
-            yield from (os.path.join(at, ".claude", name) for name in FILES)
-            at = os.path.dirname(at)
+        while folder not in seen and os.path.realpath(folder) != home:
+            seen.add(folder)
+            yield from (os.path.join(folder, ".claude", name) for name in FILES)
+            folder = os.path.dirname(folder)

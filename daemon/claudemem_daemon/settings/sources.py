@@ -37,25 +37,19 @@ class Document:
 def read_bytes(path: str) -> bytes | Rejected | None:
     """The file's content; None when there is no file. Never waits for a FIFO or a device."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with open(path, "rb", opener=_opener) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return Rejected("is not a regular file")
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         return Rejected(f"cannot be read ({getattr(error, 'strerror', None) or error})")
-    try:
-        seen = os.fstat(handle)
-        if not stat.S_ISREG(seen.st_mode):
-            return Rejected("is not a regular file")
-        if seen.st_size > MAX_BYTES:
-            return Rejected(f"has more than {MAX_BYTES} bytes")
-        with open(handle, "rb", closefd=False) as file:
-            data = file.read(MAX_BYTES + 1)
-        # It may have grown since.
-        return data if len(data) <= MAX_BYTES else Rejected(f"has more than {MAX_BYTES} bytes")
-    except OSError as error:
-        return Rejected(f"cannot be read ({error.strerror})")
-    finally:
-        os.close(handle)
+    return data if len(data) <= MAX_BYTES else Rejected(f"has more than {MAX_BYTES} bytes")
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def read_values(path: str) -> Mapping[str, Any] | None:
@@ -91,8 +85,16 @@ def document(data: bytes) -> Document | Rejected:
             values[name] = value
         return values
 
-    text = data.decode("utf-8-sig", "replace")
-    odd = _not_utf8(data)
+    notes: list[str] = []
+    odd: Rejected | None = None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8-sig", "replace")
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        odd = Rejected(f"is not UTF-8: line {line} column {column}", line, column)
+        notes.append(f"{odd.reason}; read as U+FFFD there")
     if not text.strip():
         return Rejected("is empty: line 1 column 1", 1, 1)
     try:
@@ -101,32 +103,17 @@ def document(data: bytes) -> Document | Rejected:
             # An escape is the only way to a surrogate in text that was decoded.
             values = json.loads(_SURROGATE.sub("\ufffd", json.dumps(values, ensure_ascii=False)))
     except json.JSONDecodeError as error:
-        if odd is not None:
-            return odd
         where = f"line {error.lineno} column {error.colno}"
-        return Rejected(f"is no JSON: {error.msg}, {where}", error.lineno, error.colno)
+        return odd or Rejected(f"is no JSON: {error.msg}, {where}", error.lineno, error.colno)
     except RecursionError:
         return Rejected("is nested too deep")
     except ValueError:
         return Rejected("has a number of too many digits")
     if not isinstance(values, dict):
         return Rejected("is no JSON object")
-    notes = [f"has {name[:80]!r} twice: the last one counts" for name in repeated]
-    if odd is not None:
-        notes.append(f"{odd.reason}; read as U+FFFD there")
+    notes[:0] = (f"has {name[:80]!r} twice: the last one counts" for name in repeated)
     nested = values.get("env", {})
     if not isinstance(nested, dict):
         notes.append("has an `env` that is no object: left out")
         nested = {}
     return Document({**values, **nested}, tuple(notes))
-
-
-def _not_utf8(data: bytes) -> Rejected | None:
-    """Where the first byte is that is no UTF-8."""
-    try:
-        data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - data.rfind(b"\n", 0, error.start)
-        return Rejected(f"is not UTF-8: line {line} column {column}", line, column)
-    return None
