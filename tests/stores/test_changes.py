@@ -241,7 +241,7 @@ def test_nothing_that_is_run_can_write(tmp_path: Path) -> None:
     path = make_store(tmp_path / "s.db")
     connection = Connection(path)
     try:
-        connection.prepare()
+        connection.prepare(Deadline.after(20))
         for statement in ("CREATE TEMP TABLE t (x)", "DELETE FROM observations"):
             with pytest.raises(apsw.ReadOnlyError):
                 connection.db.execute(statement)

@@ -20,13 +20,12 @@ from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.bounds import LISTS, most_bytes
-from claudemem_daemon.stores.failures import as_store_error
+from claudemem_daemon.stores.failures import DAMAGED, as_store_error
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import StoreRef, StoreReport
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
-from claudemem_daemon.stores.salvage import DAMAGED
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 

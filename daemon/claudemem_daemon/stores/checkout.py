@@ -51,42 +51,34 @@ class CheckoutFiles:
 
 def _read(checkout: str, trust: FileState | None) -> NamedStores:
     found: list[Named] = []
-    looked_at: list[FileState] = []
-    own = file_state(os.path.join(checkout, ".claude-mem"))
-    looked_at.append(own)
-    if own.state is not None:
-        store = file_state(os.path.join(own.path, STORE_NAME))
-        looked_at.append(store)
-        if store.state is not None:
-            found.append(Named(store.path, "inside the checkout", store.path))
-    claude = file_state(os.path.join(checkout, ".claude"))
-    looked_at.append(claude)
-    if claude.state is not None:
-        for name in _SETTINGS:
-            seen = file_state(os.path.join(claude.path, name))
-            looked_at.append(seen)
-            named = _setting(seen)
-            if named is not None:
-                found.append(named)
-    # Folders and stores count by their appearance alone: the folders' times change with any file
-    # in them, and locating a store looks at it again.
-    dependencies = tuple(
-        one
-        for one in looked_at
-        if (one.state is None and trust is None) or (one.state and one.path.endswith(".json"))
-    )
-    return NamedStores(tuple(found), dependencies if trust is None else (trust, *dependencies))
+    dependencies = [] if trust is None else [trust]
+    for folder, names in ((".claude-mem", (STORE_NAME,)), (".claude", _SETTINGS)):
+        # Folders and stores count by their appearance alone: the folders' times change with any
+        # file in them, and locating a store looks at it again.
+        seen = [file_state(os.path.join(checkout, folder))]
+        if seen[0].state is not None:
+            seen += [file_state(os.path.join(checkout, folder, name)) for name in names]
+        dependencies += [file for file in seen if file.state is None and trust is None]
+        for file in seen[1:]:
+            if file.state is None:
+                continue
+            if file.path.endswith(".json"):
+                dependencies.append(file)
+                found += _setting(file.path)
+            else:
+                found.append(Named(file.path, "inside the checkout", file.path))
+    return NamedStores(tuple(found), tuple(dependencies))
 
 
-def _setting(seen: FileState) -> Named | None:
-    value = _data_dir(seen.path) if seen.state is not None else None
-    if value is None:
-        return None
-    rule = f"CLAUDE_MEM_DATA_DIR in {seen.path}"
+def _setting(path: str) -> list[Named]:
+    """What the settings file names; one that is broken or huge names nothing."""
+    env = (read_values(path) or {}).get("env")
+    value = env.get("CLAUDE_MEM_DATA_DIR") if isinstance(env, dict) else None
+    if not isinstance(value, str) or not value or "\0" in value:
+        return []
     expanded = os.path.expanduser(value)
-    if not os.path.isabs(expanded):
-        return Named(None, rule, seen.path, value)
-    return Named(store_file(expanded), rule, seen.path, value)
+    store = store_file(expanded) if os.path.isabs(expanded) else None
+    return [Named(store, f"CLAUDE_MEM_DATA_DIR in {path}", path, value)]
 
 
 def store_file(value: str) -> str:
@@ -96,10 +88,3 @@ def store_file(value: str) -> str:
     if value.endswith((".db", ".sqlite", ".sqlite3")) or os.path.exists(value):
         return value
     return os.path.join(value, STORE_NAME)
-
-
-def _data_dir(path: str) -> str | None:
-    """The setting's text, or None; a file that is broken or huge names nothing."""
-    env = (read_values(path) or {}).get("env")
-    value = env.get("CLAUDE_MEM_DATA_DIR") if isinstance(env, dict) else None
-    return value if isinstance(value, str) and value and "\0" not in value else None

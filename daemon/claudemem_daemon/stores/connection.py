@@ -116,10 +116,12 @@ class Connection:
     def locked(self) -> bool:
         return self.mode == "usual"
 
-    def prepare(self) -> None:
-        """Settings that read the file; once, before the first query."""
-        for pragma in _ALWAYS:
-            self.db.execute(pragma, can_cache=False).fetchall()
+    def prepare(self, deadline: Deadline) -> None:
+        """Open the file, once before the first query: only a statement tells whether it can be
+        read."""
+        self.wait_until(deadline)
+        for statement in (*_ALWAYS, "SELECT 1 FROM sqlite_schema LIMIT 1"):
+            self.db.execute(statement, can_cache=False).fetchall()
 
     def wait_until(self, deadline: Deadline) -> None:
         """Let locks be waited for, and statements run, no longer than that."""
@@ -153,7 +155,6 @@ class Connection:
 
     def end(self) -> None:
         """Let go of the store: an open read transaction would keep its WAL from shrinking."""
-        self.guard.budget = None
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")
         # The next reading mostly comes after a write, which makes these pages worthless.
@@ -173,21 +174,18 @@ class ChangeCounter:
     def __init__(self, path: str, busy_ms: int) -> None:
         """Waits that long for a lock. Raises `apsw.Error`."""
         self._db = _opened(path, "usual", 2)
+        self._busy_ms = busy_ms
         self._db.set_busy_timeout(busy_ms)
         # With more it would hold 85 KB ready for pages that nobody asks it for.
         self._db.execute("PRAGMA cache_size = 1", can_cache=False).fetchall()
-        self._db.set_busy_timeout(0)
         self._cursor = self._db.cursor()
 
     def commits(self, busy_ms: int) -> int:
         """Changes with every commit of another connection. Waits that long for a lock. Raises
         `apsw.Error`."""
-        if busy_ms:
+        if busy_ms != self._busy_ms:
+            self._busy_ms = busy_ms
             self._db.set_busy_timeout(busy_ms)
-            try:
-                return self.commits(0)
-            finally:
-                self._db.set_busy_timeout(0)
         rows = self._cursor.execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])  # type: ignore[arg-type]  # a whole number, always
 
@@ -200,25 +198,17 @@ def open_connection(path: str, opening: int, mode: Mode, deadline: Deadline) -> 
 
     Raises `apsw.Error` and `StoreError`.
     """
-    try:
-        return _readable(path, opening, mode, deadline)
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
-        if not may_be_immutable(path):
-            raise
-    connection = _readable(path, opening, "immutable", deadline)
-    if not may_be_immutable(path):
-        connection.close()
-        raise wal_unreadable(path)
-    return connection
-
-
-def _readable(path: str, opening: int, mode: Mode, deadline: Deadline) -> Connection:
     connection = Connection(path, opening=opening, mode=mode)
     try:
-        connection.wait_until(deadline)
-        connection.prepare()
-        # SQLite opens lazily: only a statement tells whether the file can be read.
-        connection.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1", can_cache=False).fetchall()
+        connection.prepare(deadline)
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        connection.close()
+        if mode == "immutable" or not may_be_immutable(path):
+            raise
+        connection = open_connection(path, opening, "immutable", deadline)
+        if not may_be_immutable(path):
+            connection.close()
+            raise wal_unreadable(path) from None
     except BaseException:
         connection.close()
         raise

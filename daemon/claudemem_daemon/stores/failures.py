@@ -1,14 +1,21 @@
-"""Why a store cannot be read, in one line for the user."""
+"""Why a store cannot be read, in one line for the user, and what of it can be read all the same."""
 
 from __future__ import annotations
 
 import logging
 import os
 import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import apsw
 
 from claudemem_daemon.errors import StoreError
+
+T = TypeVar("T")
+
+DAMAGED: Final = ("corrupt", "io")
+"""Reasons of STORE_REASONS that may be of one page."""
 
 
 def store_error(path: str, reason: str, what: str) -> StoreError:
@@ -52,10 +59,13 @@ def translate(error: apsw.Error, path: str) -> StoreError:
 
 
 def as_store_error(error: Exception, path: str) -> StoreError:
-    """A fault of ours that this store brought to light costs this store alone. The store's own text
-    can be in the error, so only its kind is told, and the log has where it came from."""
+    """SQLite's complaint, or a fault of ours that this store brought to light: it costs this store
+    alone. The store's own text can be in the error, so only its kind is told, and the log has where
+    it came from."""
     if isinstance(error, StoreError):
         return error
+    if isinstance(error, apsw.Error):
+        return translate(error, path)
     log_fault(error, path)
     what = f"not read: {type(error).__name__}, a fault of claudemem-daemon: please report it"
     return store_error(path, "unreadable", what)
@@ -86,3 +96,30 @@ def has_content(path: str) -> bool:
         return False
     except OSError:
         return True
+
+
+def until_damage(rows: Iterable[T], damage: list[StoreError]) -> Iterator[T]:
+    """The rows before a damaged page. Raises `StoreError` for any other reason."""
+    try:
+        yield from rows
+    except StoreError as error:
+        if error.reason not in DAMAGED:
+            raise
+        damage.append(error)
+
+
+def by_halves(
+    ids: Sequence[int], read: Callable[[Sequence[int]], Iterator[T]], damage: list[StoreError]
+) -> Iterator[T]:
+    """The rows that `read` gives of `ids`; where it meets a damaged page, those of each half by
+    itself, so that a row may come again. `damage` gets what stopped it."""
+    try:
+        yield from read(ids)
+    except StoreError as error:
+        if error.reason not in DAMAGED:
+            raise
+        damage.append(error)
+        middle = len(ids) // 2
+        if middle:
+            yield from by_halves(ids[:middle], read, damage)
+            yield from by_halves(ids[middle:], read, damage)

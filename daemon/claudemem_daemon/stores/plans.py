@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import sql
+from claudemem_daemon.stores.failures import DAMAGED, by_halves, until_damage
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import Cell, epoch_ms, row_id, text
-from claudemem_daemon.stores.salvage import DAMAGED, by_halves, until_damage
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 FEW: Final = 400

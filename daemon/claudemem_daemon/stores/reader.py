@@ -18,14 +18,20 @@ from claudemem_daemon.stores import words as word_sql
 from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
-from claudemem_daemon.stores.failures import as_store_error, log_fault, slow, translate
+from claudemem_daemon.stores.failures import (
+    DAMAGED,
+    as_store_error,
+    by_halves,
+    log_fault,
+    slow,
+    until_damage,
+)
 from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.plans import Candidate, Cells, Learnt, OutOfBudget, Plans
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, row_id, text
-from claudemem_daemon.stores.salvage import DAMAGED, by_halves, until_damage
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
@@ -349,7 +355,7 @@ class SqliteReader(StoreReader):
         except apsw.Error as error:
             if isinstance(error, apsw.InterruptError) and guard.spent:
                 raise OutOfBudget from None
-            raise translate(error, connection.path) from None
+            raise as_store_error(error, connection.path) from None
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise as_store_error(error, connection.path) from None
         finally:

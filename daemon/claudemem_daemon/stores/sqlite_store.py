@@ -20,7 +20,7 @@ from claudemem_daemon.stores.connection import (
     check_openable,
     open_connection,
 )
-from claudemem_daemon.stores.failures import as_store_error, has_content, store_error, translate
+from claudemem_daemon.stores.failures import as_store_error, has_content, store_error
 from claudemem_daemon.stores.interface import StoreChanged, StoreUse, store_use
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.reader import SqliteReader
@@ -55,7 +55,6 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._in_use: list[Connection] = []
-        self._readings = 0
         self._rollback_journal = False
         """Whether a writer has to wait for our locks."""
         self._schema: tuple[tuple[int, int], Schema] | None = None
@@ -71,8 +70,6 @@ class SqliteStore:
         if known is not None and time.monotonic() < self._asleep_until:
             raise StoreError(known.message, path=known.path, reason=known.reason)
         started = time.monotonic()
-        with self._lock:
-            self._readings += 1
         try:
             with self._begun(deadline, locked) as reader:
                 # Before the reading: what goes wrong in its middle is told by `failed`.
@@ -80,13 +77,8 @@ class SqliteStore:
                 yield reader
         except StoreChanged:
             raise
-        except apsw.Error as error:
-            raise self.failed(translate(error, self.path)) from None
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise self.failed(as_store_error(error, self.path)) from None
-        finally:
-            with self._lock:
-                self._readings -= 1
         self._read_ms = (time.monotonic() - started) * 1000
 
     @contextmanager
@@ -113,7 +105,7 @@ class SqliteStore:
 
     @property
     def idle_since(self) -> float | None:
-        if self._readings:
+        if self._in_use:
             return time.monotonic()
         return self._states.last_used if self._idle or self._states.is_open else None
 

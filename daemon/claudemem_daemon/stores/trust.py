@@ -75,8 +75,7 @@ class Trust:
             return False
         try:
             real = os.path.realpath(store_path)
-            entry = entries.get(real)
-            return entry is not None and entry == _entry(real, os.stat(real))
+            return entries.get(real) == _entry(real, os.stat(real))
         except (OSError, ValueError):
             return False
 
