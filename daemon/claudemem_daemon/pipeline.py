@@ -33,7 +33,6 @@ from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.checkout_env import without_checkouts_word
 from claudemem_daemon.settings.configuration import Configuration
-from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.stores.locate import locate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
@@ -212,18 +211,7 @@ class Pipeline:
             inputs = read()
         else:
             inputs = self.memo.value(("zone", os.environ.get("TZ")), read)
-        request = ContextRequest(
-            question=question,
-            settings=settings,
-            keys=resolved.keys,
-            selection=selection,
-            warnings=answer.warnings,
-            shared_store=os.path.join(settings.data_dir, STORE_NAME),
-            zone=inputs.zone,
-            prior_message=inputs.prior_message,
-            cap=cap,
-            unit=unit,
-        )
+        request = ContextRequest(resolved, selection, inputs.zone, inputs.prior_message, cap, unit)
         rendered = self._rendered if resolved.settings.limit <= MAX_DERIVED else None
         context = make_context(request, writing_time(selection, deadline), rendered)
         return replace(context, dependencies=inputs.dependencies)

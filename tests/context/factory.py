@@ -20,6 +20,7 @@ from claudemem_daemon.pipeline import writing_time
 from claudemem_daemon.question import Question
 from claudemem_daemon.render_inputs import read_render_inputs
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.model import (
     Filters,
     Observation,
@@ -27,8 +28,9 @@ from claudemem_daemon.selection.model import (
     Selection,
     Summary,
 )
+from claudemem_daemon.settings.checkout_env import CheckoutEnv
 from claudemem_daemon.settings.model import Mode, ModeItem, Settings, Source
-from claudemem_daemon.stores.model import StoreRef, StoreReport
+from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS, Row
 from claudemem_daemon.warning import AnswerWarning
 
@@ -196,13 +198,10 @@ def context(
     asked = question if question is not None else Question(cwd="/w/app")
     chosen_settings = replace(SETTINGS, **(settings or {}))
     inputs = read_render_inputs(asked, chosen_settings, chosen.observations, os.environ)
+    stores = Located((), (), warnings, ())
     request = ContextRequest(
-        question=asked,
-        settings=chosen_settings,
-        keys=keys,
+        resolved=ResolvedQuestion(asked, chosen_settings, None, keys, stores, CheckoutEnv({})),
         selection=chosen,
-        warnings=warnings,
-        shared_store=STORE,
         zone=zone if zone is not None else inputs.zone,
         prior_message=inputs.prior_message,
         cap=cap,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from claudemem_daemon.context.budget import Budget
 from claudemem_daemon.context.clock import Moment
@@ -12,6 +12,7 @@ from claudemem_daemon.context.formatter import RowWords
 from claudemem_daemon.context.options import RenderOptions
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.selection.model import Observation, Summary
+from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.rows import Row
 
 MAX_TITLE_CHARS: Final = 500
@@ -24,14 +25,16 @@ SESSION_MARK: Final = "▸"
 class Entry:
     """One entry of the timeline, ready to be shown with more or less of itself.
 
+    store        where its observation is; None for a session
     moment       its local time; `day` and `offset` decide under which heading it is
     line, plain  its own line, with and without token figures
     body         lines below it, where it is shown in full
     mark         what its type shows as, for the legend
     shortened    its line had to be cut, or its body could never fit
+    sizes        of line, plain and body, as the budget counts them; 0 where it has no limit
     """
 
-    observation: bool
+    store: StoreRef | None
     moment: Moment
     line: str
     plain: str
@@ -41,10 +44,18 @@ class Entry:
     shortened: bool = False
     work: int = 0
     read: int = 0
+    sizes: tuple[int, int, int] = (0, 0, 0)
 
 
-RenderedEntry: TypeAlias = tuple[tuple[object, ...], Entry]
-"""Everything beside its row that an entry was made of, and the entry."""
+@dataclass(frozen=True, slots=True)
+class RenderedEntry:
+    """An entry, and all that it was made of besides its row: the `style` of every entry, the row's
+    local time, and what depends on its neighbours."""
+
+    style: tuple[object, ...]
+    moment: Moment
+    details: tuple[object, ...]
+    entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,6 @@ def timeline(
     observations: Sequence[Observation],
     summaries: Sequence[Summary],
     options: RenderOptions,
-    budget: Budget,
     late: Callable[[], bool],
     rendered: Derived[Row, RenderedEntry],
 ) -> Timeline:
@@ -70,74 +80,91 @@ def timeline(
     budget could hold, and what was rendered before it got `late`. Takes `rendered` entries again.
     A row that cannot be written is in none of the numbers.
     """
-    writer = _Writer(options, options.fingerprint, rendered)
+    writer = _Writer(options, options.style, rendered)
+    limit = options.budget.limit
     entries: list[Entry] = []
     waiting = list(reversed(summaries))
     lines = bodies = 0
     for number, row in enumerate(observations):
         while waiting and _comes_first(waiting[-1], row):
-            entries += writer.session(waiting.pop())
+            entries += writer.write(waiting.pop())
         wanted = number < options.settings.full_count
-        full = wanted and (budget.limit is None or bodies <= budget.limit)
-        for entry in writer.row(row, full=full):
-            if budget.limit is not None:
-                lines += budget.size((entry.plain,))
-                bodies += budget.size(entry.body)
-                if lines > budget.limit + 1:
-                    return Timeline(tuple(entries), len(observations) - number, len(waiting))
+        full = wanted and (limit is None or bodies <= limit)
+        for entry in writer.write(row, full=full):
+            lines += entry.sizes[1]
+            bodies += entry.sizes[2]
+            if limit is not None and lines > limit + 1:
+                return Timeline(tuple(entries), len(observations) - number, len(waiting))
             entries.append(entry if full is wanted else replace(entry, shortened=True))
         after = len(observations) - number - 1
         if after and late():
             return Timeline(tuple(entries), after, len(waiting), late=True)
     for session in reversed(waiting):
-        entries += writer.session(session)
+        entries += writer.write(session)
     return Timeline(tuple(entries), 0, 0)
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes entries one below the other, and knows what the row above says. What cannot be written
-    gives no entry."""
+    """Writes entries one below the other, and knows what the row above says."""
 
     options: RenderOptions
-    fingerprint: tuple[object, ...]
+    style: tuple[object, ...]
     rendered: Derived[Row, RenderedEntry]
     moment: Moment | None = None
+    """Of the row above; of a session's line, that may have to go, it is not taken."""
     origin: str = ""
 
-    def row(self, row: Observation, *, full: bool) -> list[Entry]:
-        return self.options.lost.attempt(row.store, lambda: self._row(row, full=full))
+    def write(self, shown: Observation | Summary, *, full: bool = False) -> tuple[Entry, ...]:
+        """The entry; none where it cannot be written, which costs that row alone."""
+        try:
+            return (self._entry(shown, full=full),)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self.options.lost.lose(shown.store, error)
+            return ()
 
-    def session(self, session: Summary) -> list[Entry]:
-        # Its line may have to go, and then another is the one above.
-        self.origin = ""
-        return self.options.lost.attempt(
-            session.store, lambda: session_entry(session, self.options)
-        )
-
-    def _row(self, row: Observation, *, full: bool) -> Entry:
+    def _entry(self, shown: Observation | Summary, *, full: bool) -> Entry:
         options = self.options
-        moment, origin = options.clock.at(row.shown_at), options.origin(row.project)
-        same = bool(origin) and origin == self.origin
-        time = "" if moment == self.moment else moment.time
-        label = (same and options.formatter.same_origin) or origin
-        made_of = (self.fingerprint, full, moment, time, label, options.marks(row.type), row.letter)
-        known = self.rendered.get(row.row)
-        if known is None or known[0] != made_of:
-            shown = replace(moment, time=time)
-            entry = observation_entry(row, shown, label, options, full=full)
-            known = self.rendered.put(row.row, (made_of, entry))
-        self.moment, self.origin = moment, origin
-        return known[1]
+        known = self.rendered.get(shown.row)
+        if known is not None and known.style != self.style:
+            known = None
+        moment = options.clock.at(shown.shown_at) if known is None else known.moment
+        origin = options.origin(shown.project)
+        if isinstance(shown, Summary):
+            self.origin = ""
+            details: tuple[object, ...] = (origin, shown.of.letter)
+            if known is not None and known.details == details:
+                return known.entry
+            entry = _session_entry(shown, moment, origin, options)
+        else:
+            same = bool(origin) and origin == self.origin
+            label = (same and options.formatter.same_origin) or origin
+            time = "" if moment == self.moment else moment.time
+            self.moment, self.origin = moment, origin
+            details = (full, time, label, options.marks(shown.type), shown.of)
+            if known is not None and known.details == details:
+                return known.entry
+            entry = _observation_entry(shown, replace(moment, time=time), label, options, full)
+        entry = replace(entry, sizes=_sizes(entry, options.budget))
+        self.rendered.put(shown.row, RenderedEntry(self.style, moment, details, entry))
+        return entry
 
 
-def observation_entry(
-    row: Observation, moment: Moment, origin: str, options: RenderOptions, *, full: bool
+def _sizes(entry: Entry, budget: Budget) -> tuple[int, int, int]:
+    if budget.limit is None:
+        return 0, 0, 0
+    plain = budget.size((entry.plain,))
+    line = plain if entry.line is entry.plain else budget.size((entry.line,))
+    return line, plain, budget.size(entry.body)
+
+
+def _observation_entry(
+    row: Observation, moment: Moment, origin: str, options: RenderOptions, full: bool
 ) -> Entry:
     """`moment` without a time, and `origin` short, where the row above has the same."""
     mark, work_mark = options.marks(row.type)
     title, shortened = _title(row, options)
-    read, work = read_tokens(row), max(0, row.discovery_tokens)
+    read, work = _read_tokens(row), max(0, row.discovery_tokens)
     words = RowWords(row.ref, moment.time, mark, origin, title, "")
     figures = [f"~{read:,}t"] if options.settings.show_read_tokens else []
     if options.settings.show_work_tokens and work:
@@ -145,41 +172,27 @@ def observation_entry(
     plain = line = options.formatter.row(words)
     if figures:
         line = options.formatter.row(replace(words, figures=f"({' '.join(figures)})"))
-    return Entry(
-        observation=True,
-        moment=moment,
-        line=line,
-        plain=plain,
-        mark=mark,
-        labelled=bool(origin),
-        body=tuple(_body(row, options)) if full else (),
-        shortened=shortened,
-        work=work,
-        read=read,
-    )
+    body = tuple(_body(row, options)) if full else ()
+    return Entry(row.of, moment, line, plain, mark, bool(origin), body, shortened, work, read)
 
 
-def session_entry(session: Summary, options: RenderOptions) -> Entry:
-    moment = options.clock.at(session.shown_at)
-    origin = options.origin(session.project)
+def _session_entry(session: Summary, moment: Moment, origin: str, options: RenderOptions) -> Entry:
     raw = session.request or session.completed or session.learned
     words = options.formatter.text(raw, _title_chars(options)) or "(no request)"
     line = options.formatter.row(
         RowWords(session.ref, moment.time, SESSION_MARK, origin, words, "")
     )
-    return Entry(False, moment, line, line, SESSION_MARK, bool(origin))
+    return Entry(None, moment, line, line, SESSION_MARK, bool(origin))
 
 
-def read_tokens(row: Observation) -> int:
+def _read_tokens(row: Observation) -> int:
     """About what it costs to read the row in full, at four characters a token."""
-    length = len(row.title) + len(row.subtitle) + len(row.narrative)
-    if row.facts:
-        length += sum(map(len, row.facts))
+    length = len(row.title) + len(row.subtitle) + len(row.narrative) + sum(map(len, row.facts))
     return -(-length // 4)
 
 
 def _title_chars(options: RenderOptions) -> int | None:
-    return None if options.max_chars is None else MAX_TITLE_CHARS
+    return None if options.budget.limit is None else MAX_TITLE_CHARS
 
 
 def _title(row: Observation, options: RenderOptions) -> tuple[str, bool]:
@@ -193,15 +206,15 @@ def _title(row: Observation, options: RenderOptions) -> tuple[str, bool]:
 
 def _body(row: Observation, options: RenderOptions) -> Iterator[str]:
     """The narrative or the facts, whichever is wanted, else the other."""
-    narrative = [row.narrative] if row.narrative else []
-    wanted = list(row.facts) if options.settings.full_field == "facts" else narrative
+    narrative = (row.narrative,) if row.narrative else ()
+    wanted = row.facts if options.settings.full_field == "facts" else narrative
     for raw in wanted or narrative or row.facts:
-        words = options.formatter.text(raw, options.max_chars)
+        words = options.formatter.text(raw, options.budget.limit)
         if words:
             yield options.formatter.below(words)
 
 
 def _comes_first(summary: Summary, row: Observation) -> bool:
-    if row.created_at_epoch is None:
+    if row.row.epoch is None:
         return True
-    return summary.created_at_epoch is not None and summary.created_at_epoch >= row.created_at_epoch
+    return summary.row.epoch is not None and summary.row.epoch >= row.row.epoch

@@ -7,13 +7,13 @@ the last line. Every choice is made by the length of the finished text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from claudemem_daemon.context.budget import Budget, largest
 from claudemem_daemon.context.clock import UNDATED
-from claudemem_daemon.context.draft import Cut, Draft, Lines, Losses
+from claudemem_daemon.context.draft import Draft, Lines
 from claudemem_daemon.context.entries import Entry
 from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.warning import AnswerWarning
@@ -40,54 +40,74 @@ class Context:
     """Whether time was enough to write all of it."""
 
 
-class _Shown(NamedTuple):
-    """What a cut leaves of one entry. `heading` is the day's, before its first entry. (A tuple:
-    thousands are made for each cut that is tried.)"""
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How much of a draft is shown: the newest `rows` and `sessions`; of the rows that have them,
+    the newest `bodies`; the sections at a grade of shortness; `lean` is without legend, sections
+    and footer."""
 
-    entry: Entry
-    number: int
-    heading: str
-    body: bool
+    rows: int
+    sessions: int
+    bodies: int
+    figures: bool = True
+    shortness: int = 0
+    summary: bool = True
+    prior: bool = True
+    lean: bool = False
+
+
+@dataclass(slots=True)
+class _Page:
+    """The text of a cut, and what it has of the draft's rows. `size` is the budget's."""
+
+    lines: list[str]
+    size: int
+    rows: int = 0
+    sessions: int = 0
+    read: int = 0
+    work: int = 0
+    trimmed: int = 0
+    figures: bool = False
+    """Whether any entry has token figures, shown or not."""
+
+    def add(self, lines: Lines, size: int) -> None:
+        self.lines += lines
+        self.size += size
 
 
 def fit(draft: Draft, budget: Budget) -> Context:
     """The draft within its budget; empty when not one honest line fits."""
-    return _Fitting(draft, budget).fitted()
+    entries = draft.timeline.entries
+    rows = sum([entry.store is not None for entry in entries])
+    return _Fitting(draft, budget, rows, len(entries) - rows).fitted()
 
 
+@dataclass(frozen=True, slots=True)
 class _Fitting:
-    """One draft being fitted; lengths of its lines are taken once."""
+    """One draft being fitted; `rows` and `sessions` are in its timeline."""
 
-    def __init__(self, draft: Draft, budget: Budget) -> None:
-        self.draft = draft
-        self.budget = budget
-        entries = draft.timeline.entries
-        self.rows = sum([entry.observation for entry in entries])
-        if budget.limit is None:  # no length is asked for
-            self.lines = self.plain = self.bodies = []
-            return
-        # Plain lists: these are read again for each cut that is tried.
-        self.lines = [budget.size((entry.line,)) for entry in entries]
-        self.plain = [
-            length if entry.line is entry.plain else budget.size((entry.plain,))
-            for entry, length in zip(entries, self.lines, strict=True)
-        ]
-        self.bodies = [budget.size(entry.body) for entry in entries]
+    draft: Draft
+    budget: Budget
+    rows: int
+    sessions: int
+
+    @property
+    def _all_rows(self) -> int:
+        """Also those that no budget could hold."""
+        return self.draft.timeline.rows_beyond + self.rows
 
     def fitted(self) -> Context:
-        entries = self.draft.timeline.entries
-        whole = Cut(
-            rows=self.rows,
-            sessions=len(entries) - self.rows,
-            bodies=sum(bool(entry.body) for entry in entries),
-        )
-        for cut in self._ever_less(whole):
+        bodies = sum([bool(entry.body) for entry in self.draft.timeline.entries])
+        for cut in self._ever_less(_Cut(self.rows, self.sessions, bodies)):
             # A draft that has rows must show one: a bare header would read like "no memory".
-            if (cut.rows or not self.draft.rows) and self._fits(cut):
-                return self._written(cut)
+            if cut.rows or not self._all_rows:
+                page = self._page(cut)
+                if self._fits(page):
+                    text = "\n".join(page.lines)
+                    return Context(text, page.rows, self._all_rows - page.rows, page.trimmed)
         return self._least()
 
-    def _ever_less(self, cut: Cut) -> Iterator[Cut]:
+    def _ever_less(self, cut: _Cut) -> Iterator[_Cut]:
         yield cut
         yield (cut := replace(cut, shortness=1))
         yield (cut := self._most(cut.bodies, lambda count: replace(cut, bodies=count)))
@@ -102,107 +122,89 @@ class _Fitting:
         cut = replace(cut, lean=True, summary=False)
         yield self._most(cut.rows, lambda count: replace(cut, rows=count))
 
-    def _most(self, upper: int, cut: Callable[[int], Cut]) -> Cut:
-        return cut(largest(upper, lambda count: self._fits(cut(count))))
+    def _most(self, upper: int, cut: Callable[[int], _Cut]) -> _Cut:
+        return cut(largest(upper, lambda count: self._fits(self._page(cut(count)))))
 
-    def _fits(self, cut: Cut) -> bool:
-        if self.budget.limit is None:
-            return True
-        lengths = self.lines if cut.figures else self.plain
-        shown = list(self._shown(cut))
-        below = self._below(cut, shown, self._losses(cut, shown))
-        total = -1 + self.budget.size(self._above(cut)) + self.budget.size(below)
-        heading = ""
-        length = 0
-        for one in shown:
-            total += lengths[one.number]
-            if one.heading:
-                if one.heading != heading:
-                    heading, length = one.heading, self.budget.size((one.heading,))
-                total += length
-            if one.body:
-                total += self.bodies[one.number]
-        return total <= self.budget.limit
+    def _fits(self, page: _Page) -> bool:
+        return self.budget.limit is None or page.size - 1 <= self.budget.limit
 
-    def _shown(self, cut: Cut) -> Iterator[_Shown]:
-        rows, sessions, bodies = cut.rows, cut.sessions, cut.bodies
+    def _page(self, cut: _Cut) -> _Page:
+        head = self.draft.lean_head if cut.lean else self.draft.head
+        page = _Page(list(head), self.budget.size(head))
+        self._add_timeline(page, cut)
+        below = tuple(self._below(cut, page))
+        page.add(below, self.budget.size(below))
+        return page
+
+    def _add_timeline(self, page: _Page, cut: _Cut) -> None:
         day = offset = ""
-        for number, entry in enumerate(self.draft.timeline.entries):
-            if entry.observation:
-                rows -= 1
-                if rows < 0:
+        bodies = cut.bodies
+        for entry in self.draft.timeline.entries:
+            if entry.store is not None:
+                if page.rows == cut.rows:
                     continue
+                page.rows += 1
+                page.read += entry.read
+                page.work += entry.work
             else:
-                sessions -= 1
-                if sessions < 0:
+                if page.sessions == cut.sessions:
                     continue
-            bodies -= bool(entry.body)
+                page.sessions += 1
             moment = entry.moment
-            heading = ""
-            if moment.day != day:
-                heading = "Undated" if moment.day == UNDATED else moment.day
-            elif moment.offset != offset:
-                # The hour that a clock change repeats: same day, same times, other offset.
-                heading = f"{moment.day}, at UTC{moment.offset}"
-            day, offset = moment.day, moment.offset
-            yield _Shown(
-                entry,
-                number,
-                self.draft.formatter.heading(heading) if heading else "",
-                bool(entry.body) and bodies >= 0,
-            )
+            if moment.day != day or moment.offset != offset:
+                heading = self._heading(entry, same_day=moment.day == day)
+                page.add((heading,), self.budget.size((heading,)))
+                day, offset = moment.day, moment.offset
+            line, plain, body = entry.sizes
+            page.lines.append(entry.line if cut.figures else entry.plain)
+            page.size += line if cut.figures else plain
+            page.figures = page.figures or entry.line is not entry.plain
+            if entry.body:
+                bodies -= 1
+                if bodies >= 0:
+                    page.add(entry.body, body)
+            page.trimmed += entry.shortened or (bool(entry.body) and bodies < 0)
 
-    def _written(self, cut: Cut) -> Context:
-        shown = list(self._shown(cut))
-        lines = list(self._above(cut))
-        for one in shown:
-            if one.heading:
-                lines.append(one.heading)
-            lines.append(one.entry.line if cut.figures else one.entry.plain)
-            if one.body:
-                lines.extend(one.entry.body)
-        losses = self._losses(cut, shown)
-        lines += self._below(cut, shown, losses)
-        count = self.draft.rows
-        return Context("\n".join(lines), count - losses.rows, losses.rows, losses.details)
+    def _heading(self, entry: Entry, *, same_day: bool) -> str:
+        day = entry.moment.day
+        if same_day:
+            # The hour that a clock change repeats: same day, same times, other offset.
+            words = f"{day}, at UTC{entry.moment.offset}"
+        else:
+            words = "Undated" if day == UNDATED else day
+        return self.draft.formatter.heading(words)
 
-    def _above(self, cut: Cut) -> Lines:
-        return self.draft.lean_head if cut.lean else self.draft.head
-
-    def _below(self, cut: Cut, shown: Sequence[_Shown], losses: Losses) -> Lines:
+    def _below(self, cut: _Cut, page: _Page) -> Iterator[str]:
         draft = self.draft
-        summary = draft.summary.at(cut.shortness) if cut.summary else ()
-        prior = draft.prior.at(cut.shortness) if cut.prior else ()
-        end: list[str] = []
-        if not cut.lean:
-            rows = [one.entry for one in shown if one.entry.observation]
-            read, work = sum([one.read for one in rows]), sum([one.work for one in rows])
-            end.extend(draft.footer(len(rows), read, work))
-        lost = losses.sentence()
+        if cut.summary:
+            yield from draft.summary.at(cut.shortness)
+        if cut.prior:
+            yield from draft.prior.at(cut.shortness)
+        footer = () if cut.lean else draft.footer(page.rows, page.read, page.work)
+        lost = ", ".join(self._losses(cut, page))
+        if footer or lost:
+            # The blank line ends a paragraph or list: what follows is no part of its last entry.
+            yield ""
+        yield from footer
         if lost:
-            end.append(self._note(lost))
-        # The blank line ends a paragraph or list: what follows is no part of its last entry.
-        return (*summary, *prior, *(("", *end) if end else ()))
+            yield self._note(lost)
 
-    def _losses(self, cut: Cut, shown: Sequence[_Shown]) -> Losses:
-        draft = self.draft
-        rows = details = 0
-        figures = False
-        for entry, _, _, body in shown:
-            if entry.observation:
-                rows += 1
-                details += entry.shortened or (bool(entry.body) and not body)
-            figures = figures or entry.line is not entry.plain
-        summary = draft.summary.at(cut.shortness) if cut.summary else ()
-        prior = draft.prior.at(cut.shortness) if cut.prior else ()
-        sessions = draft.timeline.sessions_beyond + len(draft.timeline.entries) - self.rows
-        return Losses(
-            rows=draft.timeline.rows_beyond + self.rows - rows,
-            details=details,
-            sessions=sessions - (len(shown) - rows),
-            figures=figures and not cut.figures,
-            texts=summary != draft.summary.at(0) or prior != draft.prior.at(0),
-        )
+    def _losses(self, cut: _Cut, page: _Page) -> Iterator[str]:
+        """What a cut keeps from the reader."""
+        draft, timeline = self.draft, self.draft.timeline
+        if rows := self._all_rows - page.rows:
+            yield f"{_counted(rows, 'older observation')} left out"
+        if page.trimmed:
+            yield f"{_counted(page.trimmed, 'observation')} without all detail"
+        if sessions := timeline.sessions_beyond + self.sessions - page.sessions:
+            yield f"{_counted(sessions, 'session line')} left out"
+        if page.figures and not cut.figures:
+            yield "token figures left out"
+        if any(
+            section.at(0) != (section.at(cut.shortness) if shown else ())
+            for section, shown in ((draft.summary, cut.summary), (draft.prior, cut.prior))
+        ):
+            yield "last session shortened"
 
     def _note(self, lost: str) -> str:
         limit, unit = self.budget.limit, UNIT_WORDS[self.budget.unit]
@@ -212,12 +214,16 @@ class _Fitting:
 
     def _least(self) -> Context:
         """No row fits: say that there are some, if there is room for even that."""
-        draft, count, limit = self.draft, self.draft.rows, self.budget.limit
+        count, limit = self._all_rows, self.budget.limit
         if not count or limit is None:
             return Context("", 0, count, 0)
         note = self._note(f"all {count} observations left out")
         short = f"{count} observations left out: limit {limit}"
-        for lines in ((*draft.lean_head, note), (note,), (short,)):
+        for lines in ((*self.draft.lean_head, note), (note,), (short,)):
             if self.budget.size(lines) - 1 <= limit:
                 return Context("\n".join(lines), 0, count, 0)
         return Context("", 0, count, 0)
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

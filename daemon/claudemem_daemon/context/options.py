@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from claudemem_daemon.context.budget import Budget
 from claudemem_daemon.context.clock import Clock
 from claudemem_daemon.context.formatter import Formatter
 from claudemem_daemon.database_url import is_database
@@ -46,29 +47,27 @@ class OriginLabels:
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """`max_chars` bounds one text in characters (None = no bound); `stores` has the letter in ids
-    of rows of a store that is not the shared one, by path."""
-
     formatter: Formatter
     clock: Clock
     origins: OriginLabels
     settings: Settings
     types: Mapping[str, ModeItem]
-    stores: Mapping[str, str]
-    max_chars: int | None
-    _marks: dict[str, tuple[str, str]] = field(default_factory=dict)
-    _labels: dict[str, str] = field(default_factory=dict)
+    budget: Budget
+    """Its limit is also the most characters of one text."""
     lost: LostRows = field(default_factory=LostRows)
     """What could not be written."""
+    _marks: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _labels: dict[str, str] = field(default_factory=dict)
 
     @property
-    def fingerprint(self) -> tuple[object, ...]:
+    def style(self) -> tuple[object, ...]:
         """All that every entry depends on."""
         settings = self.settings
         return (
             type(self.formatter),
-            self.clock,
-            self.max_chars,
+            self.clock.zone,
+            self.budget.limit,
+            self.budget.unit,
             settings.show_read_tokens,
             settings.show_work_tokens,
             settings.full_field,

@@ -18,40 +18,43 @@ from claudemem_daemon.context.fit import Context, fit
 from claudemem_daemon.context.formatter import Formatter, HumanFormatter
 from claudemem_daemon.context.options import RenderOptions, origin_labels
 from claudemem_daemon.derived import Derived
-from claudemem_daemon.question import Question
-from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.model import Selection, Summary
 from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.stores.checkout import STORE_NAME
 from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.warning import AnswerWarning
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """All that a context is made of. `shared_store` is the path of the store whose numbers
-    claude-mem's own tools take; `zone` is None where it is left to the C library; `cap` is the
+    """All that a context is made of. `zone` is None where it is left to the C library; `cap` is the
     assistant's own limit in `unit`, besides the setting."""
 
-    question: Question
-    settings: Settings
-    keys: ProjectKeys
+    resolved: ResolvedQuestion
     selection: Selection
-    warnings: tuple[AnswerWarning, ...]
-    shared_store: str
     zone: tzinfo | None
     prior_message: str = ""
     cap: int | None = None
     unit: Unit = "utf16"
 
     @property
+    def settings(self) -> Settings:
+        return self.resolved.settings
+
+    @property
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        return (*self.resolved.warnings, *self.selection.warnings)
+
+    @property
     def news(self) -> bool:
-        return self.question.since is not None
+        return self.resolved.question.since is not None
 
     @property
     def budget(self) -> Budget:
         """A full question knows only the cap."""
-        limit = None if self.question.full else self.settings.context_chars
+        limit = None if self.resolved.question.full else self.settings.context_chars
         if self.cap is not None:
             limit = self.cap if limit is None else min(limit, self.cap)
         return Budget(limit, self.unit)
@@ -70,7 +73,7 @@ def make_context(
     warnings give an equal text.
     """
     selection, settings = request.selection, request.settings
-    if not request.keys.keys or (settings.limit <= 0 and not selection.summaries):
+    if not request.resolved.keys.keys or (settings.limit <= 0 and not selection.summaries):
         return Context("", 0, len(selection.observations), 0)
     if request.news and not selection.observations:
         return Context("", 0, 0, 0)
@@ -78,9 +81,9 @@ def make_context(
     draft = _draft(request, options, late, Derived() if rendered is None else rendered)
     cut = draft.timeline.late
     warnings = options.lost.warnings()
-    if request.news and not draft.rows:
+    if request.news and not (draft.timeline.entries or draft.timeline.rows_beyond):
         return Context("", 0, 0, 0, warnings)
-    fitted = fit(draft, request.budget)
+    fitted = fit(draft, options.budget)
     if cut:
         warnings = (*warnings, out_of_time(fitted.observations, settings))
     return replace(fitted, warnings=warnings, complete=not cut)
@@ -100,13 +103,14 @@ def _draft(
         selection.observations,
         [session for session in sessions if session is not apart],
         options,
-        request.budget,
         late,
         rendered,
     )
     title, lean = _titles(request, options)
+    store = f"{settings.data_dir.rstrip('/')}/{STORE_NAME}"
     shared = any(
-        row.store == request.shared_store and not row.letter for row in selection.observations
+        entry.store is not None and not entry.store.letter and entry.store.path == store
+        for entry in made.entries
     )
 
     def footer(rows: int, read: int, work: int) -> tuple[str, ...]:
@@ -145,12 +149,12 @@ def _titles(request: ContextRequest, options: RenderOptions) -> tuple[str, str]:
         words = "recent context"
     else:
         state = empty_reasons.state(request.selection, request.warnings)
-        title = sections.title(request.keys, options, f"recent context: {state}")
+        title = sections.title(request.resolved.keys, options, f"recent context: {state}")
         return title, title
     lean = f"{words}: {sections.RECORDED}"
     return (
-        sections.title(request.keys, options, words),
-        sections.title(request.keys, options, lean),
+        sections.title(request.resolved.keys, options, words),
+        sections.title(request.resolved.keys, options, lean),
     )
 
 
@@ -170,15 +174,14 @@ def _header(
 
 
 def _options(request: ContextRequest) -> RenderOptions:
-    settings = request.settings
+    resolved, settings = request.resolved, request.settings
     return RenderOptions(
-        formatter=HumanFormatter() if request.question.human else Formatter(),
+        formatter=HumanFormatter() if resolved.question.human else Formatter(),
         clock=Clock(request.zone),
-        origins=origin_labels(request.question, request.keys, request.selection),
+        origins=origin_labels(resolved.question, resolved.keys, request.selection),
         settings=settings,
         types={item.id.lower(): item for item in settings.mode.types},
-        stores={row.store: row.letter for row in request.selection.observations if row.letter},
-        max_chars=request.budget.limit,
+        budget=request.budget,
     )
 
 

@@ -64,23 +64,25 @@ def legend(
     same = options.formatter.same_origin
     if same and any(f" {same} " in entry.plain for entry in entries):
         words.append(f"{same}: as above")
-    for path, letter in list(options.stores.items())[:MAX_STORES]:
-        words.append(f"ids with {letter}: of {text(path, 200)}")
+    stores = dict.fromkeys(entry.store for entry in entries if entry.store and entry.store.letter)
+    words += [
+        f"ids with {one.letter}: of {text(one.path, 200)}" for one in list(stores)[:MAX_STORES]
+    ]
     if settings.show_read_tokens:
         words.append("~t tokens to read in full")
     if settings.show_work_tokens:
         words.append(f"{WORK_MARK}t tokens of the work")
     yield options.formatter.aside("; ".join(words) + ".")
     shown = {entry.mark for entry in entries}
-    marks = [
+    types = [
         f"{mark} {text(item.id, 40)}"
         for item in options.types.values()
-        if (mark := text(item.emoji, 8)) in shown and mark
+        if item.emoji and (mark := options.marks(item.id)[0]) in shown and mark != text(item.id, 24)
     ]
     if SESSION_MARK in shown:
-        marks.append(f"{SESSION_MARK} session")
-    if marks:
-        yield options.formatter.aside(f"Types: {', '.join(marks)}")
+        types.append(f"{SESSION_MARK} session")
+    if types:
+        yield options.formatter.aside(f"Types: {', '.join(types)}")
 
 
 def warning_lines(warnings: Sequence[AnswerWarning], options: RenderOptions) -> Iterator[str]:
@@ -134,7 +136,7 @@ def prior_message(text: str, options: RenderOptions) -> Section:
 def _section(heading: str, fields: Sequence[tuple[str, str]], options: RenderOptions) -> Section:
     versions: list[Lines] = []
     for grade in SHORTNESS:
-        most = options.max_chars if grade is None else grade
+        most = options.budget.limit if grade is None else grade
         lines = tuple(
             options.formatter.field(label, words)
             for label, raw in fields
