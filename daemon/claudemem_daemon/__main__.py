@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -17,6 +19,9 @@ def main() -> int:
         from claudemem_daemon import hook
 
         return hook.main(sys.argv[2:], in_process)
+    if sys.argv[1:] == ["run"]:
+        # Without the command line, which nothing but its options and help need.
+        return serve(os.environ)
     from claudemem_daemon.cli.main import run
 
     return run(serve)
@@ -25,6 +30,8 @@ def main() -> int:
 def serve(environ: MutableMapping[str, str]) -> int:
     # Nobody's plugin belongs in the daemon, and to look for some takes a megabyte and 10 ms.
     environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Until all that stays is there; to look through it again and again takes a tenth of the start.
+    gc.disable()
     from claudemem_daemon.server.run import run_daemon
 
     return run_daemon(environ)

@@ -164,7 +164,3 @@ class ErrorAnswers:
     ) -> Response:
         self.metrics.failed(code)
         return Response(as_json(error_shape(code, message)), status, headers, JSON)
-
-
-def json_response(shape: Any) -> Response:
-    return Response(as_json(shape), media_type=JSON)

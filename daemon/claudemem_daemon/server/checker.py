@@ -7,7 +7,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Hashable
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ SLOW_SECONDS: Final = 0.02
 
 
 class SlowCheckError(Exception):
-    """No answer within `SLOW_SECONDS`: to be asked again in a worker, where others do not wait."""
+    """The check hangs or failed: to be asked again in a worker, where others do not wait."""
 
 
 class Checker:
@@ -28,6 +27,9 @@ class Checker:
     def __init__(self, memo: Memo) -> None:
         self._memo = memo
         self._queue: SimpleQueue[tuple[Hashable, asyncio.Future[Any]]] = SimpleQueue()
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._watching = False
+        """One timer for all checks: a timer each would cost more than half of a check."""
         self._began = 0.0
         """When the thread began its check, on the monotonic clock; 0 between two."""
         threading.Thread(target=self._serve, name="claudemem-checker", daemon=True).start()
@@ -45,13 +47,25 @@ class Checker:
         if self.seconds > SLOW_SECONDS:
             raise SlowCheckError
         loop = asyncio.get_running_loop()
+        if not self._watching:
+            self._watching = True
+            loop.call_later(SLOW_SECONDS, self._watch, loop)
         future: asyncio.Future[Any] = loop.create_future()
-        timer = loop.call_later(SLOW_SECONDS, _settle, future, SlowCheckError())
+        self._waiting.add(future)
         self._queue.put((key, future))
         try:
             return await future
         finally:
-            timer.cancel()
+            self._waiting.discard(future)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send those who wait for a check that hangs elsewhere."""
+        if self.seconds > SLOW_SECONDS:
+            for future in self._waiting:
+                _settle(future, SlowCheckError())
+        self._watching = bool(self._waiting)
+        if self._watching:
+            loop.call_later(SLOW_SECONDS, self._watch, loop)
 
     def _serve(self) -> None:
         while True:
@@ -59,11 +73,16 @@ class Checker:
             if future.done():
                 continue
             self._began = time.monotonic()
-            # An error is met again, and told, by the worker that is asked instead.
-            with suppress(Exception), each_path_once():
-                value = self._memo.get(key)
-                future.get_loop().call_soon_threadsafe(_settle, future, value)
+            try:
+                with each_path_once():
+                    value = self._memo.get(key)
+            except Exception:  # noqa: BLE001 - the worker that is asked instead meets and tells it
+                value = SlowCheckError()
             self._began = 0.0
+            try:
+                future.get_loop().call_soon_threadsafe(_settle, future, value)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                return
             value = None  # It must not live on until the next request.
 
 

@@ -31,12 +31,11 @@ from claudemem_daemon.server.lifecycle import (
 )
 from claudemem_daemon.server.listening import Listening, bind, taken
 from claudemem_daemon.server.log import Log
-from claudemem_daemon.server.memory import Allocator
+from claudemem_daemon.server.memory import Allocator, resident_kb
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.notify import Notifier, restart_socket_unit
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.serving import Serving
-from claudemem_daemon.server.status import resident_kb
 from claudemem_daemon.server.workers import Workers
 from claudemem_daemon.settings.watcher import SettingsWatcher
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import time
 from asyncio import Future
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,6 +20,7 @@ from starlette.routing import Route
 
 from claudemem_daemon import PROTOCOL, __version__, lookup
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.diagnostics.problems import find_problems
 from claudemem_daemon.errors import ClaudememError, StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.app import (
@@ -26,20 +31,19 @@ from claudemem_daemon.server.app import (
     Application,
     ErrorAnswers,
     Parts,
-    json_response,
 )
 from claudemem_daemon.server.headers import OF_QUESTION, client_of, environment_of
 from claudemem_daemon.server.hooks.handler import HookHandler
-from claudemem_daemon.server.lookups import lookup_routes
 from claudemem_daemon.server.schema import parse_body, parse_query
-from claudemem_daemon.server.status import with_problems
 from claudemem_daemon.shapes import as_json, warning_shapes
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
 
-MAX_PARSED = 512
-RECHECK_SECONDS = 0.2
+MAX_PARSED: Final = 512
+RECHECK_SECONDS: Final = 0.2
 """For a store that failed the last time, when somebody asks how it is."""
+SCHEMA: Final = 1
+"""Of `/v1/status`: grows when a key changes its meaning; new keys may come at any time."""
 
 
 def make_app(parts: Parts) -> Application:
@@ -71,15 +75,24 @@ class Routes:
         self._rechecking: Future[None] | None = None
 
     def table(self) -> list[Route]:
+        get = (
+            ("/healthz", self.healthz),
+            (INJECT, self.inject),
+            ("/v1/observations", self.look_up),
+            ("/v1/search", self.look_up),
+            ("/v1/projects", self.look_up),
+            ("/v1/status", self.status),
+        )
+        post = (
+            ("/v1/query", self.query),
+            ("/v1/explain", self.explain),
+            (HOOKS + "{platform}", self.hook),
+            ("/v1/reload", self.reload),
+        )
         return [
-            Route("/healthz", self.healthz, methods=["GET"]),
-            Route(INJECT, self.inject, methods=["GET"]),
-            Route("/v1/query", self.query, methods=["POST"]),
-            Route("/v1/explain", self.explain, methods=["POST"]),
-            Route("/v1/hooks/{platform}", self.hook, methods=["POST"]),
-            *lookup_routes(self._parts),
-            Route("/v1/status", self.status, methods=["GET"]),
-            Route("/v1/reload", self.reload, methods=["POST"]),
+            Route(path, handler, methods=[method])
+            for method, routes in (("GET", get), ("POST", post))
+            for path, handler in routes
         ]
 
     async def healthz(self, _request: Request) -> Response:
@@ -89,43 +102,57 @@ class Routes:
         if troubled and (self._rechecking is None or self._rechecking.done()):
             self._rechecking = self._parts.workers.submit(lambda: recheck(pipeline.pool))
         degraded = troubled or pipeline.configuration.rejected
-        return json_response(
-            {
-                "status": "degraded" if degraded else "ok",
-                "version": __version__,
-                "protocol": PROTOCOL,
-                "pid": os.getpid(),
-            }
-        )
+        shape = {
+            "status": "degraded" if degraded else "ok",
+            "version": __version__,
+            "protocol": PROTOCOL,
+            "pid": os.getpid(),
+        }
+        return Response(as_json(shape), media_type=JSON)
 
     async def inject(self, request: Request) -> Response:
-        headers = tuple(pair for pair in _headers(request) if pair[0] in OF_QUESTION)
+        headers = tuple(pair for pair in request.scope["headers"] if pair[0] in OF_QUESTION)
         question = self._question(request.scope["query_string"], headers)
         body = await self._parts.answers.get("context", question)
         return Response(body, headers={"Content-Type": TEXT})
 
     async def query(self, request: Request) -> Response:
-        question = parse_body(await request.body()).question(_headers(request))
+        question = parse_body(await request.body()).question(request.scope["headers"])
         return Response(await self._parts.answers.get("query", question), media_type=JSON)
 
     async def explain(self, request: Request) -> Response:
         body = parse_body(await request.body())
-        question = body.question(_headers(request))
+        question = body.question(request.scope["headers"])
 
-        def work(deadline: Deadline) -> bytes:
-            pipeline = self._parts.pipeline
-            return as_json(lookup.explained(pipeline, question, body.observation, deadline))
+        def work(deadline: Deadline) -> dict[str, Any]:
+            return lookup.explained(self._parts.pipeline, question, body.observation, deadline)
 
-        answer = await self._parts.answers.work(question, work, like="explain")
-        return Response(answer, media_type=JSON)
+        return await self._by_worker(question, work, like="explain")
+
+    async def look_up(self, request: Request) -> Response:
+        query: bytes = request.scope["query_string"]
+        question = parse_query(query).question(request.scope["headers"])
+        path, pipeline = request.scope["path"], self._parts.pipeline
+
+        def work(deadline: Deadline) -> dict[str, Any]:
+            given = parse_qs(query.decode("latin-1"), errors="surrogateescape", max_num_fields=1000)
+            if path == "/v1/observations":
+                refs = lookup.parse_refs(given.get("ids", ()))
+                return lookup.shown(pipeline, question, refs, deadline)
+            since = lookup.parse_since(given.get("since", [None])[-1])
+            if path == "/v1/projects":
+                return lookup.projects(pipeline, question, since, deadline)
+            words = " ".join(given.get("q", ()))
+            return lookup.searched(pipeline, question, words, since, deadline)
+
+        return await self._by_worker(question, work, like="lookup")
 
     async def hook(self, request: Request) -> Response:
+        headers = request.scope["headers"]
         platform = request.scope["path"].removeprefix(HOOKS)
-        headers = _headers(request)
-        environ = environment_of(headers)
         body = await request.body()
         client = client_of(headers)
-        delivery = await self._hooks.answer(platform, body, environ, client)
+        delivery = await self._hooks.answer(platform, body, environment_of(headers), client)
         answer = delivery.answer
         seconds = time.monotonic() - client.came
         self._parts.metrics.hook(platform, answer.event, answer.cwd, seconds)
@@ -135,18 +162,36 @@ class Routes:
     async def status(self, _request: Request) -> Response:
         parts, requests = self._parts, self._parts.metrics.snapshot()
 
-        def work(_deadline: Deadline) -> bytes:
+        def work(_deadline: Deadline) -> dict[str, Any]:
             recheck(parts.pipeline.pool)
-            return as_json(with_problems(parts.state(requests)))
+            state = parts.state(requests)
+            problems = find_problems(state)
+            degraded = any(problem.severity != "note" for problem in problems)
+            return {
+                "schema": SCHEMA,
+                "status": "degraded" if degraded else "ok",
+                **state,
+                "problems": [asdict(problem) for problem in problems],
+            }
 
-        return Response(await parts.answers.work(Question(cwd=None), work), media_type=JSON)
+        return await self._by_worker(Question(cwd=None), work)
 
     async def reload(self, request: Request) -> Response:
         # It says nothing to us, but a client that is answered while it still sends sees an error.
         await request.body()
-        reload = self._parts.pipeline.configuration.reload
-        done = await self._parts.answers.work(Question(cwd=None), lambda _deadline: reload())
-        return json_response({"revision": done.revision, "warnings": warning_shapes(done.warnings)})
+
+        def work(_deadline: Deadline) -> dict[str, Any]:
+            done = self._parts.pipeline.configuration.reload()
+            return {"revision": done.revision, "warnings": warning_shapes(done.warnings)}
+
+        return await self._by_worker(Question(cwd=None), work)
+
+    async def _by_worker(
+        self, question: Question, work: Callable[[Deadline], Any], like: str | None = None
+    ) -> Response:
+        answers = self._parts.answers
+        body = await answers.work(question, lambda deadline: as_json(work(deadline)), like)
+        return Response(body, media_type=JSON)
 
 
 def _question(query: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Question:
@@ -162,8 +207,3 @@ def recheck(pool: StorePool) -> None:
                 pool.reading(StoreRef(store.path, ""), Deadline.after(RECHECK_SECONDS)),
             ):
                 pass
-
-
-def _headers(request: Request) -> list[tuple[bytes, bytes]]:
-    headers: list[tuple[bytes, bytes]] = request.scope["headers"]
-    return headers

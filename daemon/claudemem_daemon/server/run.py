@@ -11,7 +11,6 @@ from typing import Final
 
 import uvloop
 
-from claudemem_daemon.client import Client
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
 from claudemem_daemon.local import home_dir, socket_path, state_dir
 from claudemem_daemon.server.daemon import Daemon, Started
@@ -100,6 +99,8 @@ def _own(environ: MutableMapping[str, str], lock: InstanceLock) -> Listening:
     if taken(path):
         # We have the lock, so this is systemd, whose daemon starts now and needs the lock.
         lock.release()
+        from claudemem_daemon.client import Client
+
         try:
             pid = Client(environ).get_json("/healthz")["pid"]
         except DaemonError:
