@@ -45,21 +45,13 @@ Disposition = Literal[
 """Where a row ends: the first filter, in the order of the selection, that drops it. not_read: time
 was over before it could be compared."""
 
+_PASSING: Final = frozenset({"included", "over_limit", "over_size"})
 COUNTING: Final = 0.6
 """The share of the time in which a store is counted by its filters; the rest is for comparing the
 newest rows."""
 PAGE: Final = 500
 NO_LIMIT: Final = 1 << 62
 """The limit of a merge that is to see every row."""
-
-
-@dataclass(slots=True)
-class DayCount:
-    """Rows of one project on one local day that passed all filters: those in the answer, and those
-    beyond the limit or the size."""
-
-    shown: int = 0
-    beyond: int = 0
 
 
 @dataclass(slots=True)
@@ -72,7 +64,9 @@ class Accounts:
     concepts: Counter[str] = field(default_factory=Counter)
     others: dict[str, int] = field(default_factory=dict)
     """Store -> rows whose project is none of ours."""
-    days: dict[tuple[str, str], DayCount] = field(default_factory=dict)
+    days: dict[tuple[str, str], Counter[Literal["shown", "beyond"]]] = field(default_factory=dict)
+    """(local day, project key) -> rows that passed all filters: those in the answer, and those
+    beyond the limit or the size."""
     passed: dict[tuple[str, int], Disposition] = field(default_factory=dict)
     """(store, id) -> where it ended, of the rows that passed the filters on single rows."""
     newest: list[Chosen[Source]] = field(default_factory=list)
@@ -84,12 +78,8 @@ class Accounts:
 
     def rank(self, store: str, number: int) -> int | None:
         """Which of the distinct rows that pass all filters a row is, the newest being 1."""
-        passing = (
-            row
-            for row, reason in self.passed.items()
-            if reason in ("included", "over_limit", "over_size")
-        )
-        return next((n for n, row in enumerate(passing, 1) if row == (store, number)), None)
+        passing = [row for row, reason in self.passed.items() if reason in _PASSING]
+        return passing.index((store, number)) + 1 if (store, number) in passing else None
 
     def cut_to_size(self, left_out: int) -> None:
         """The context dropped the oldest `left_out` rows of the answer."""
@@ -98,8 +88,7 @@ class Accounts:
             self.count(store, key, "included", -1)
             self.count(store, key, "over_size", 1)
             self.passed[store, chosen.row.id] = "over_size"
-            day = self.days[_day(chosen.row.epoch), key]
-            day.shown, day.beyond = day.shown - 1, day.beyond + 1
+            self.days[_day(chosen.row.epoch), key].update(shown=-1, beyond=1)
 
 
 def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
@@ -161,7 +150,7 @@ def _count(
         accounts.count(store, key, "other_repository", len(ids))
         accounts.passed.update(((store, number), "other_repository") for number in ids)
     for group, reason in zip(groups, reasons, strict=True):
-        key = _group_key(source, group)
+        key = source.key_of(group)
         if reason is None:
             passing[store, key] += group.rows
             continue
@@ -224,9 +213,8 @@ def _compare(
         if included:
             accounts.newest.append(one)
         if ending == "included":
-            day = accounts.days.setdefault((_day(one.row.epoch), key), DayCount())
-            day.shown += included
-            day.beyond += not included
+            day = accounts.days.setdefault((_day(one.row.epoch), key), Counter())
+            day["shown" if included else "beyond"] += 1
     for _, flow in lists:
         flow.close()
     return compared
@@ -244,12 +232,6 @@ def _candidates(sources: Sources, source: Source) -> Generator[Candidate, None, 
     with sources.guarded(source):
         for page in source.reader.candidates("observations", sources.wanted(source), PAGE):
             yield from page
-
-
-def _group_key(source: Source, group: RowGroup) -> str:
-    if group.project in source.admitted.projects:
-        return group.project
-    return group.merged or group.project
 
 
 def _day(epoch: int | None) -> str:

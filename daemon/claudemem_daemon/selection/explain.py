@@ -9,67 +9,39 @@ from typing import Any
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.accounting import Accounts, Disposition, account
+from claudemem_daemon.selection.accounting import Accounts, account
 from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.fate import Fate, Judge
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import make_wanted, select
-from claudemem_daemon.selection.sources import Source, Sources
+from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.rows import Cell
 
-
-@dataclass(frozen=True, slots=True)
-class ProjectCount:
-    """Rows of one project in one store, apart from those that are another repository's: how many are
-    left after each filter, and in `reasons` where each row of both ends; `included` is what the
-    answer shows."""
-
-    project: str
-    store: str
-    key: str
-    rule: str
-    rows: int
-    other_repository: int
-    """Rows that are another repository's, whose name is the same; in none of the other numbers."""
-    after_types: int
-    after_concepts: int
-    included: int
-    reasons: dict[Disposition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class StoreQuery:
-    """The query of one store, and how SQLite runs it."""
-
-    store: str
-    plan: str
-    sql: str
-    parameters: tuple[Cell, ...]
-    query_plan: tuple[str, ...]
-    left_out: dict[str, str]
+Shape = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    counts: tuple[ProjectCount, ...]
-    queries: tuple[StoreQuery, ...]
-    fates: tuple[Fate, ...]
+    """`counts` and `queries` are JSON shapes, see `_counts` and `_queries`."""
+
     selection: Selection
     accounts: Accounts
+    counts: tuple[Shape, ...] = ()
+    queries: tuple[Shape, ...] = ()
+    fates: tuple[Fate, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Shape:
         """Without the selection, whose shape is the query's."""
         accounts = self.accounts
         return {
-            "counts": [asdict(count) for count in self.counts],
+            "counts": list(self.counts),
             "dropped": {"types": dict(accounts.types), "concepts": dict(accounts.concepts)},
             "others": dict(accounts.others),
             "days": [
-                {"day": day, "project": key, "shown": one.shown, "beyond": one.beyond}
-                for (day, key), one in sorted(accounts.days.items())
+                {"day": day, "project": key, "shown": rows["shown"], "beyond": rows["beyond"]}
+                for (day, key), rows in sorted(accounts.days.items())
             ],
-            "queries": [asdict(query) for query in self.queries],
+            "queries": list(self.queries),
             "observation": [asdict(fate) for fate in self.fates],
         }
 
@@ -83,26 +55,20 @@ def explain(
 ) -> Explanation:
     """The same selection, and how it came about. `left_out` tells how many of its rows the context
     cannot hold. Counting stops at the deadline. For an excluded project no store is opened."""
-    selection, keys, limit = (
-        select(resolved, pool, deadline),
-        resolved.keys,
-        resolved.settings.limit,
-    )
-    messages = (warning.message for warning in keys.warnings if warning.code == "excluded")
-    excluded = None if keys.keys else next(messages, None)
-    if excluded is not None:
-        hidden = () if row is None else (Fate(row.number, None, "excluded", excluded, row.text),)
-        return Explanation((), (), hidden, selection, Accounts())
+    selection, keys = select(resolved, pool, deadline), resolved.keys
+    accounts = Accounts()
+    for warning in keys.warnings:
+        if warning.code == "excluded" and not keys.keys:
+            hidden = row and Fate(row.number, None, "excluded", warning.message, row.text)
+            return Explanation(selection, accounts, fates=(hidden,) if hidden else ())
     filters = make_wanted(resolved.question, resolved.settings)
     with Sources(resolved, filters, pool, deadline) as sources:
         sources.open()
-        accounts = Accounts()
-        queries: list[StoreQuery] = []
+        queries: list[Shape] = []
         try:
             accounts = account(sources, Deadline(deadline.at - deadline.remaining() / 4))
             accounts.cut_to_size(left_out(selection))
-            for source in sources.opened:
-                queries += _queries(sources, source, limit)
+            queries += _queries(sources)
         except StoreError as error:
             sources.failures[error.path] = error
         fates = tuple(Judge(sources, selection, accounts).fates(row)) if row is not None else ()
@@ -111,26 +77,46 @@ def explain(
         more = (report for report in sources.reports() if report.path not in known)
         selection = replace(selection, stores=(*selection.stores, *more))
         counts = tuple(_counts(sources, accounts))
-        return Explanation(counts, tuple(queries), fates, selection, accounts)
+        return Explanation(selection, accounts, counts, tuple(queries), fates)
 
 
-def _queries(sources: Sources, source: Source, limit: int) -> list[StoreQuery]:
-    store, left_out = source.ref.path, dict(source.admitted.left_out)
-    return [
-        StoreQuery(store, query.plan, query.text, query.parameters, query.steps, left_out)
-        for query in source.reader.queries(sources.wanted(source), limit)
-    ]
-
-
-def _counts(sources: Sources, accounts: Accounts) -> Iterator[ProjectCount]:
+def _queries(sources: Sources) -> Iterator[Shape]:
+    """The queries of each store, and how SQLite runs them."""
     for source in sources.opened:
-        admitted, store = source.admitted, source.ref.path
-        for name, key in admitted.names.items():
+        limit = sources.resolved.settings.limit
+        for query in source.reader.queries(sources.wanted(source), limit):
+            yield {
+                "store": source.ref.path,
+                "plan": query.plan,
+                "sql": query.text,
+                "parameters": query.parameters,
+                "query_plan": query.steps,
+                "left_out": dict(source.admitted.left_out),
+            }
+
+
+def _counts(sources: Sources, accounts: Accounts) -> Iterator[Shape]:
+    """Rows of one project in one store, apart from those that are another repository's: how many
+    are left after each filter, and in `reasons` where each row of both ends; `included` is what the
+    answer shows."""
+    for source in sources.opened:
+        store = source.ref.path
+        for name, key in source.admitted.names.items():
             reasons = {k: n for k, n in accounts.reasons.get((store, name), {}).items() if n}
             others = reasons.get("other_repository", 0)
             rows = sum(reasons.values()) - others
             typed = rows - reasons.get("excluded", 0) - reasons.get("type_filtered", 0)
             lost = reasons.get("concept_filtered", 0) + reasons.get("malformed_concepts", 0)
             if rows or others:
-                after = (typed, typed - lost, reasons.get("included", 0))
-                yield ProjectCount(name, store, key.key, key.rule, rows, others, *after, reasons)
+                yield {
+                    "project": name,
+                    "store": store,
+                    "key": key.key,
+                    "rule": key.rule,
+                    "rows": rows,
+                    "other_repository": others,
+                    "after_types": typed,
+                    "after_concepts": typed - lost,
+                    "included": reasons.get("included", 0),
+                    "reasons": reasons,
+                }

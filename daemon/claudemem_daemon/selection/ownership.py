@@ -74,13 +74,13 @@ class Ownership:
             elsewhere = elsewhere or inside or same_name in path
         return elsewhere
 
-    def _paths_of(self, row: Row, reader: StoreReader) -> Iterator[str]:
+    def _paths_of(self, row: Row, reader: StoreReader | None) -> Iterator[str]:
         """The absolute paths that a row names; of a summary without any, its session's."""
-        own = [path for cell in row.cells[_FILES] for path in _absolute(cell)]
+        own = [path for cell in row.cells[_FILES] for path in _paths(cell)]
         yield from own
-        if not own and len(row.cells) != len(OBSERVATION_CELLS):
+        if not own and reader is not None and len(row.cells) != len(OBSERVATION_CELLS):
             for cell in reader.files_of_session(row.session):
-                yield from _absolute(cell)
+                yield from _paths(cell)
 
     def _note(self, project: str, other: str) -> None:
         self._others.setdefault(project, other)
@@ -111,10 +111,6 @@ class Ownership:
     def other_repository(self, row: Row, reader: StoreReader | None = None) -> str | None:
         """The folder of the repository whose row this is, if its paths say that it is not ours. A
         summary without such paths is judged by its session in `reader`. Raises `StoreError`."""
-        if reader is None or len(row.cells) == len(OBSERVATION_CELLS):
-            return self.owner(
-                (p for cell in row.cells[_FILES] for p in _absolute(cell)), row.project
-            )
         return self.owner(self._paths_of(row, reader), row.project)
 
     def others_rows(self, reader: StoreReader, wanted: Wanted) -> frozenset[int]:
@@ -122,7 +118,7 @@ class Ownership:
         every row that names a file outside our checkouts. Raises `StoreError`."""
         found: set[int] = set()
         for number, project, *cells in reader.files_outside(wanted, self._roots):
-            paths = [path for cell in cells for path in _absolute(cell)]
+            paths = [path for cell in cells for path in _paths(cell)]
             other = self.owner(paths, project)
             if other is not None:
                 self._note(project, other)
@@ -143,6 +139,8 @@ class Ownership:
             if self._is_below_ours(path):
                 return None
             elsewhere.append(path)
+        if not elsewhere:
+            return None
         names = frozenset(name for name in (project, *project.split("/")) if name)
         other: str | None = None
         for path in elsewhere:
@@ -170,7 +168,7 @@ class Ownership:
         return frozenset(identity for identity in found if identity is not None)
 
 
-def _absolute(cell: Cell) -> list[str]:
+def _paths(cell: Cell) -> list[str]:
     if not may_be_absolute(cell):
         return []
     return [path for path in text_list(cell, MAX_PATHS) if path.startswith("/")]

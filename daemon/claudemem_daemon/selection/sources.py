@@ -20,6 +20,7 @@ from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.stores.bounds import LISTS, most_bytes
+from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.failures import DAMAGED, as_store_error
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import StoreRef, StoreReport
@@ -63,8 +64,9 @@ class Source:
     def admits(self, table: Table) -> Admitted:
         return self.admitted if table == "observations" else self.summaries
 
-    def key_of(self, row: Row) -> str:
-        """The key that admitted an observation: its own project's, or the one it was merged into."""
+    def key_of(self, row: Row | RowGroup) -> str:
+        """The key that admitted observations: their own project's, or the one they were merged
+        into."""
         return row.project if row.project in self.admitted.projects else row.merged or row.project
 
 
@@ -224,12 +226,13 @@ class Sources:
         self,
         chosen: Chosen[Source],
         ours: Ownership,
-        also: Callable[[Chosen[Source]], bool] = lambda _: True,
+        also: Callable[[Chosen[Source]], bool] | None = None,
     ) -> bool:
         """Whether a row is of the repository that asks, and `also` something else; one of which that
         could not be read is."""
         try:
-            return ours.keeps(chosen.row, chosen.origin.reader) and also(chosen)
+            kept = ours.keeps(chosen.row, chosen.origin.reader)
+            return kept and (also is None or also(chosen))
         except StoreError as error:
             self.stopped(chosen.origin, error)
             return True
