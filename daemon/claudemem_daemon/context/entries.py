@@ -18,6 +18,8 @@ from claudemem_daemon.stores.rows import Row
 MAX_TITLE_CHARS: Final = 500
 """A longer title is a pasted text: it would push out other rows."""
 
+CHARS_OF_TOKEN: Final = 4
+"""About."""
 SESSION_MARK: Final = "▸"
 
 
@@ -144,18 +146,10 @@ class _Writer:
             details = (full, time, label, options.marks(shown.type), shown.of)
             if known is not None and known.details == details:
                 return known.entry
-            entry = _observation_entry(shown, replace(moment, time=time), label, options, full)
-        entry = replace(entry, sizes=_sizes(entry, options.budget))
+            said = moment if time == moment.time else replace(moment, time=time)
+            entry = _observation_entry(shown, said, label, options, full)
         self.rendered.put(shown.row, RenderedEntry(self.style, moment, details, entry))
         return entry
-
-
-def _sizes(entry: Entry, budget: Budget) -> tuple[int, int, int]:
-    if budget.limit is None:
-        return 0, 0, 0
-    plain = budget.size((entry.plain,))
-    line = plain if entry.line is entry.plain else budget.size((entry.line,))
-    return line, plain, budget.size(entry.body)
 
 
 def _observation_entry(
@@ -163,17 +157,22 @@ def _observation_entry(
 ) -> Entry:
     """`moment` without a time, and `origin` short, where the row above has the same."""
     mark, work_mark = options.marks(row.type)
-    title, shortened = _title(row, options)
-    read, work = _read_tokens(row), max(0, row.discovery_tokens)
-    words = RowWords(row.ref, moment.time, mark, origin, title, "")
+    title, subtitle, narrative, facts = row.title, row.subtitle, row.narrative, row.facts
+    words, shortened = _title((title, subtitle, narrative), options)
+    length = len(title) + len(subtitle) + len(narrative) + sum(map(len, facts))
+    read, work = -(-length // CHARS_OF_TOKEN), max(0, row.discovery_tokens)
     figures = [f"~{read:,}t"] if options.settings.show_read_tokens else []
     if options.settings.show_work_tokens and work:
         figures.append(f"{work_mark}{work:,}t")
-    plain = line = options.formatter.row(words)
+    said = RowWords(row.ref, moment.time, mark, origin, words, "")
+    plain = line = options.formatter.row(said)
     if figures:
-        line = options.formatter.row(replace(words, figures=f"({' '.join(figures)})"))
-    body = tuple(_body(row, options)) if full else ()
-    return Entry(row.of, moment, line, plain, mark, bool(origin), body, shortened, work, read)
+        line = options.formatter.row(replace(said, figures=f"({' '.join(figures)})"))
+    body = tuple(_body(narrative, facts, options)) if full else ()
+    sizes = _sizes(line, plain, body, options.budget)
+    return Entry(
+        row.of, moment, line, plain, mark, bool(origin), body, shortened, work, read, sizes
+    )
 
 
 def _session_entry(session: Summary, moment: Moment, origin: str, options: RenderOptions) -> Entry:
@@ -182,33 +181,36 @@ def _session_entry(session: Summary, moment: Moment, origin: str, options: Rende
     line = options.formatter.row(
         RowWords(session.ref, moment.time, SESSION_MARK, origin, words, "")
     )
-    return Entry(None, moment, line, line, SESSION_MARK, bool(origin))
+    sizes = _sizes(line, line, (), options.budget)
+    return Entry(None, moment, line, line, SESSION_MARK, bool(origin), sizes=sizes)
 
 
-def _read_tokens(row: Observation) -> int:
-    """About what it costs to read the row in full, at four characters a token."""
-    length = len(row.title) + len(row.subtitle) + len(row.narrative) + sum(map(len, row.facts))
-    return -(-length // 4)
+def _sizes(line: str, plain: str, body: tuple[str, ...], budget: Budget) -> tuple[int, int, int]:
+    if budget.limit is None:
+        return 0, 0, 0
+    size = budget.size((plain,))
+    return size if line is plain else budget.size((line,)), size, budget.size(body)
 
 
 def _title_chars(options: RenderOptions) -> int | None:
     return None if options.budget.limit is None else MAX_TITLE_CHARS
 
 
-def _title(row: Observation, options: RenderOptions) -> tuple[str, bool]:
+def _title(texts: Sequence[str], options: RenderOptions) -> tuple[str, bool]:
+    """The first of them that shows anything, and whether it had to be cut."""
     most = _title_chars(options)
-    for raw in (row.title, row.subtitle, row.narrative):
+    for raw in texts:
         words = options.formatter.text(raw, most) if raw else ""
         if words:
             return words, most is not None and len(raw) > most and words.endswith("…")
     return "(untitled)", False
 
 
-def _body(row: Observation, options: RenderOptions) -> Iterator[str]:
+def _body(narrative: str, facts: tuple[str, ...], options: RenderOptions) -> Iterator[str]:
     """The narrative or the facts, whichever is wanted, else the other."""
-    narrative = (row.narrative,) if row.narrative else ()
-    wanted = row.facts if options.settings.full_field == "facts" else narrative
-    for raw in wanted or narrative or row.facts:
+    whole = (narrative,) if narrative else ()
+    wanted = facts if options.settings.full_field == "facts" else whole
+    for raw in wanted or whole or facts:
         words = options.formatter.text(raw, options.budget.limit)
         if words:
             yield options.formatter.below(words)

@@ -18,6 +18,7 @@ BATCH: Final = 500
 """Rows between two looks at the clock."""
 
 
+Content = tuple[object, ...]
 Ending = Literal["included", "duplicate", "dropped"]
 
 
@@ -134,19 +135,29 @@ class _Included(Generic[Origin]):
     def __init__(self) -> None:
         self.count = 0
         self._marks: set[object] = set()
-        self._contents: dict[object, list[tuple[Origin, str]]] = {}
+        self._contents: dict[object, list[tuple[Content, Origin, str]]] = {}
+        """By what is cheaper to hash than a narrative."""
 
-    def has_copy_of(self, one: Chosen[Origin], content: object) -> bool:
+    def has_copy_of(self, one: Chosen[Origin], content: Content | None) -> bool:
         return not self._marks.isdisjoint(_marks(one)) or any(
-            origin is not one.origin or project == one.row.project
-            for origin, project in self._contents.get(content, ())
+            (origin is not one.origin or project == one.row.project) and known == content
+            for known, origin, project in self._contents.get(_short(content), ())
         )
 
-    def add(self, one: Chosen[Origin], content: object) -> None:
+    def add(self, one: Chosen[Origin], content: Content | None) -> None:
         self.count += 1
         self._marks.update(_marks(one))
         if content is not None:
-            self._contents.setdefault(content, []).append((one.origin, one.row.project))
+            known = content, one.origin, one.row.project
+            self._contents.setdefault(_short(content), []).append(known)
+
+
+def _short(content: Content | None) -> object:
+    """Equal for equal content: its time, its first text, and how long another one is."""
+    if content is None:
+        return None
+    when, _, first, _, narrative, *_ = content
+    return when, first, len(narrative) if isinstance(narrative, str) else narrative
 
 
 def _marks(one: Chosen[Origin]) -> list[object]:

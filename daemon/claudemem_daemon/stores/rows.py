@@ -70,11 +70,11 @@ def text(value: Cell) -> str:
 
     Lone surrogates and NUL cannot go through a socket or a terminal whole: U+FFFD stands for them.
     """
+    if type(value) is str and value.isascii() and "\0" not in value:
+        return value  # nearly always
     if value is None:
         return ""
     if isinstance(value, str):
-        if value.isascii():
-            return value.replace("\0", "\ufffd") if "\0" in value else value
         whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return whole.replace("\0", "\ufffd")
     if isinstance(value, bytes):
@@ -124,7 +124,7 @@ def concept_list(value: Cell) -> tuple[str, ...]:
     if not isinstance(value, str):
         return ()
     try:
-        parsed: Any = json.loads(value, object_pairs_hook=_values)
+        parsed: Any = _CONCEPTS.decode(value)
     except (ValueError, RecursionError):
         return ()
     members = [parsed] if isinstance(parsed, str) else parsed
@@ -136,6 +136,9 @@ def concept_list(value: Cell) -> tuple[str, ...]:
 def _values(pairs: list[tuple[str, Any]]) -> list[Any]:
     """Of a JSON object, those of equal names too, as `json_each` has them."""
     return [value for _, value in pairs]
+
+
+_CONCEPTS: Final = json.JSONDecoder(object_pairs_hook=_values)
 
 
 def whole_number(value: Cell) -> int:
