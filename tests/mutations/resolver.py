@@ -89,8 +89,14 @@ MUTATIONS: Final = (
     Mutation(
         "the list notices a worktree that moves",
         "worktrees.py",
-        "dependencies.append(seen)",
+        "dependencies.append(link.state)",
         "pass",
+    ),
+    Mutation(
+        "a worktree whose record is pruned is none, though its folder stays",
+        "layout.py",
+        'read = ("gitdir", "commondir") if damaged else ("gitdir",)',
+        "read = ()",
     ),
     Mutation(
         "a worktree moved by hand is where its link is",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.dependencies import (
-    Dependency,
+    FileDependency,
     FileState,
     file_identity,
     file_state,
@@ -60,37 +60,29 @@ class Found:
     excluded_by: tuple[str, ...] = ()
     """Other folders whose exclusion is this one's too."""
     warnings: tuple[AnswerWarning, ...] = ()
-    dependencies: tuple[FileState, ...] = ()
+    dependencies: tuple[FileDependency, ...] = ()
     unsure: bool = False
     """Whether these files alone do not tell the main checkout."""
+    real: str = ""
+    """The folder where the search began, without links."""
+    gone: bool = False
+    """Whether there is no such folder."""
 
 
 NOT_FOUND: Final = Found("none", None, None, "no repository around this folder")
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    real: str
-    """The folder where the search began, without links."""
-    found: Found | None
-    """None where there is no such folder."""
-    dependencies: tuple[Dependency, ...]
-
-
-def find(cwd: str, home: str | None) -> Search:
+def find(cwd: str, home: str | None) -> Found:
     """The repository around the absolute path `cwd`."""
     real = real_path(cwd)
     if not is_folder(real):
-        return Search(real, None, (file_identity(cwd),))
-    found = _find(real, home)
-    dependencies = found.dependencies
+        return replace(NOT_FOUND, dependencies=(file_identity(cwd),), real=real, gone=True)
+    found = replace(_find(real, home), real=real)
     if found.common_dir is not None:
         warnings = (*found.warnings, *_other_owner(found.common_dir))
         found = replace(found, warnings=warnings, unsure=_is_unsure(found, found.common_dir))
-    if cwd == found.top:
-        return Search(real, found, dependencies)
     # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
-    return Search(real, found, (file_identity(cwd), *dependencies))
+    return found if cwd == found.top else _with(found, file_identity(cwd))
 
 
 def _find(start: str, home: str | None) -> Found:
@@ -129,7 +121,7 @@ def _is_unsure(found: Found, common_dir: str) -> bool:
     return linked and found.kind == "plain" and is_alone(common_dir)
 
 
-def _with(found: Found, *dependencies: FileState) -> Found:
+def _with(found: Found, *dependencies: FileDependency) -> Found:
     return replace(found, dependencies=(*dependencies, *found.dependencies))
 
 

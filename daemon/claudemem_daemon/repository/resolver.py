@@ -22,7 +22,7 @@ from claudemem_daemon.memo import Memo
 from claudemem_daemon.notices import Notices
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.gitfiles import same_folder
-from claudemem_daemon.repository.layout import Found, Search
+from claudemem_daemon.repository.layout import Found
 from claudemem_daemon.repository.model import Repository, Worktree
 from claudemem_daemon.repository.records import around, named_after
 from claudemem_daemon.repository.separate import with_main
@@ -89,21 +89,19 @@ class Repositories:
             self._notices.close()
 
     def _resolve(self, cwd: str, depth: int = 0) -> Repository:
-        search = self._memo.value(("found", cwd), lambda: layout.find(cwd, self._home))
-        if search.found is None:
-            return self._vanished(cwd, search, depth)
-        if search.found.common_dir is None:
-            return _without_git_dir(cwd, search.real, search.found, search.dependencies)
-        return self._in_git(cwd, search, search.found, search.found.common_dir, depth)
-
-    def _in_git(
-        self, cwd: str, search: Search, found: Found, common_dir: str, depth: int
-    ) -> Repository:
-        listing = self._list(common_dir)
-        found, beside = with_main(found, [worktree.path for worktree in listing.worktrees])
-        dependencies = (*search.dependencies, *beside, *listing.dependencies)
+        found = self._memo.value(("found", cwd), lambda: layout.find(cwd, self._home))
+        if found.gone:
+            return self._vanished(cwd, found, depth)
         if found.common_dir is None:
-            return _without_git_dir(cwd, search.real, found, dependencies)
+            return _without_git_dir(cwd, found)
+        return self._in_git(cwd, found, found.common_dir, depth)
+
+    def _in_git(self, cwd: str, found: Found, common_dir: str, depth: int) -> Repository:
+        listing = self._list(common_dir)
+        found = with_main(found, [worktree.path for worktree in listing.worktrees])
+        dependencies = (*found.dependencies, *listing.dependencies)
+        if found.common_dir is None:
+            return replace(_without_git_dir(cwd, found), dependencies=dependencies)
         main = _main(found.main) if found.main is not None else None
         worktrees, current = _with_current(listing.worktrees, found)
         if current is None and main is not None and found.top == main.path:
@@ -115,7 +113,7 @@ class Repositories:
         # A git directory inside the checkout came with it, whatever its name says.
         if separate and not common_dir.startswith(f"{found.main}/"):
             others.append(os.path.basename(common_dir).removesuffix(".git"))
-        link = self._link_name(cwd, search.real, found.top or folder)
+        link = self._link_name(cwd, found.real, found.top or folder)
         if link is not None and current is not None and not current.main:
             renamed = replace(current, other_names=(*current.other_names, link))
             worktrees = tuple(renamed if tree is current else tree for tree in worktrees)
@@ -165,9 +163,8 @@ class Repositories:
         above, leaf = os.path.split(logical)
         if not leaf or leaf == os.path.basename(top):
             return None
-        brought = layout.find(real_path(above), self._home).found
-        inside = brought is not None and (brought.top or brought.common_dir)
-        return None if inside else leaf
+        brought = layout.find(real_path(above), self._home)
+        return None if brought.top or brought.common_dir else leaf
 
     def _list(self, common_dir: str) -> Listing:
         key = ("worktrees", common_dir)
@@ -205,10 +202,10 @@ class Repositories:
             for path in paths:
                 _remember(self._checkouts, path, paths[0], most=MAX_REMEMBERED * 8)
 
-    def _vanished(self, cwd: str, search: Search, depth: int) -> Repository:
+    def _vanished(self, cwd: str, found: Found, depth: int) -> Repository:
         """A folder that is gone: the repository it was seen in as a checkout, or the one around
         what is left of its path, or nothing."""
-        real = search.real
+        real = found.real
         missing, there = real, os.path.dirname(real)
         while not is_folder(there):
             missing, there = there, os.path.dirname(there)
@@ -217,7 +214,7 @@ class Repositories:
             while len(folder) > len(there) and folder not in self._checkouts:
                 folder = os.path.dirname(folder)
             anchor = self._checkouts.get(folder)
-        dependencies = (*search.dependencies, file_identity(missing))
+        dependencies: tuple[Dependency, ...] = (*found.dependencies, file_identity(missing))
         seen = None
         if anchor not in (None, folder) and len(folder) > len(there) and is_folder(anchor):
             seen = self._resolve(anchor, depth)
@@ -228,8 +225,9 @@ class Repositories:
             warning = AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd)
             if seen is not None:
                 dependencies = (*dependencies, *seen.dependencies)
-            how = layout.NOT_FOUND.how
-            return Repository("none", cwd, "", how, warnings=(warning,), dependencies=dependencies)
+            return Repository(
+                "none", cwd, "", found.how, warnings=(warning,), dependencies=dependencies
+            )
         repository = seen.main.path if seen.main is not None else seen.common_dir or seen.top
         message = f"{cwd}: {what}; answered for its repository, {repository}"
         return replace(
@@ -295,21 +293,19 @@ def _vanished_worktree(worktrees: tuple[Worktree, ...], real: str, there: str) -
     return found if found is not None and len(found.path) > len(there) else None
 
 
-def _without_git_dir(
-    cwd: str, real: str, found: Found, dependencies: tuple[Dependency, ...]
-) -> Repository:
+def _without_git_dir(cwd: str, found: Found) -> Repository:
     """A folder outside any repository, or one whose link leads to none that is there and its own."""
     top = found.top
     outside = Repository(
         kind=found.kind,
         cwd=cwd,
-        name=os.path.basename(top or real),
+        name=os.path.basename(top or found.real),
         top=top,
         main=_main(found.main) if found.main is not None else None,
         excluded_by=found.excluded_by,
         resolved_by=found.how,
         warnings=found.warnings,
-        dependencies=dependencies,
+        dependencies=found.dependencies,
     )
     if found.text is None or top is None:
         return outside

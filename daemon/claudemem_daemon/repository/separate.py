@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from claudemem_daemon.dependencies import FileState, file_state, is_file, real_path
+from claudemem_daemon.dependencies import file_state, is_file, real_path
 from claudemem_daemon.repository.layout import Found, unproven
 from claudemem_daemon.repository.records import git_dir_at
 
@@ -19,26 +19,32 @@ MAX_FOLDERS: Final = 16
 MAX_NEIGHBOURS: Final = 2000
 
 
-def with_main(found: Found, worktrees: Iterable[str]) -> tuple[Found, tuple[FileState, ...]]:
+def with_main(found: Found, worktrees: Iterable[str]) -> Found:
     """`found` with the main checkout as well as it can be told, and the files that tell it. Two
     folders that both lead to the git directory tell nothing."""
     common = found.common_dir
     if common is None or not found.unsure:
-        return found, ()
+        return found
     above = os.path.dirname(common)
     parents = (*(os.path.dirname(path) for path in worktrees), above, os.path.dirname(above))
     folders = [path for path in dict.fromkeys(parents) if path != "/"][:MAX_FOLDERS]
-    dependencies = tuple(file_state(folder) for folder in folders)
+    looked_at = tuple(file_state(folder) for folder in folders)
     markers = {marker for folder in folders for marker in _markers(folder, common)}
     checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
     if found.main is not None and found.kind == "separate":
-        others = checkouts - {found.main}
-        return (unproven(found.main, common) if others else found), ()
+        if checkouts <= {found.main}:
+            return found
+        return replace(
+            unproven(found.main, common), dependencies=found.dependencies, real=found.real
+        )
+    main = found.main
     if len(checkouts) == 1:
-        seen = tuple(file_state(marker) for marker in markers)
-        return replace(found, kind="separate", main=checkouts.pop()), seen
-    # Of a plain repository it would be the rarest of news, and each answer would have to look.
-    return found, dependencies if found.kind == "separate" else ()
+        looked_at, main = tuple(file_state(marker) for marker in markers), checkouts.pop()
+    elif found.kind != "separate":
+        # Of a plain repository it would be the rarest of news, and each answer would have to look.
+        return found
+    dependencies = (*found.dependencies, *looked_at)
+    return replace(found, kind="separate", main=main, dependencies=dependencies)
 
 
 def _markers(folder: str, common: str) -> Iterator[str]:
