@@ -220,8 +220,8 @@ def test_a_store_all_in_disorder_is_read_right(
 ) -> None:
     """With too many late rows the walk proves nothing; the next plan with a budget takes over."""
     monkeypatch.setattr(plans, "MAX_OUT_OF_ORDER", 5)
-    monkeypatch.setattr(plans, "TIME_LOOKS", time)
-    monkeypatch.setattr(plans, "BOTH_LOOKS", both)
+    monkeypatch.setattr(plans, "TIME_BUDGET", time)
+    monkeypatch.setattr(plans, "BOTH_BUDGET", both)
     path = make_store(tmp_path / "s.db")
     fill(path, rare=0, huge=1000)
     run_sql(path, "UPDATE observations SET created_at_epoch = ? - id", (BASE_EPOCH,))
@@ -271,8 +271,8 @@ def test_projects_whose_rows_are_all_old_do_not_cost_the_whole_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, plan: str
 ) -> None:
     """The plans down the time index have a budget; when it is spent the project plan takes over."""
-    monkeypatch.setattr(plans, "TIME_LOOKS", 0)
-    monkeypatch.setattr(plans, "BOTH_LOOKS", 0)
+    monkeypatch.setattr(plans, "TIME_BUDGET", 0)
+    monkeypatch.setattr(plans, "BOTH_BUDGET", 0)
     path = make_store(tmp_path / "s.db")
     with closing(sqlite3.connect(path)) as db:
         old = [{"project": f"tree/{n % 40}"} for n in range(900)]

@@ -60,7 +60,7 @@ def test_the_same_cells_give_the_same_object() -> None:
 
 @given(st.lists(st.integers(0, 30), max_size=40))
 def test_its_memory_is_bounded(lengths: list[int]) -> None:
-    limits = {"MOST_ROWS": 5, "MOST_TEXT": 60, "LARGE_ROW": 25}
+    limits = {"MAX_ROWS": 5, "MAX_TEXT": 60, "LARGE_ROW": 25}
     before = {name: getattr(module, name) for name in limits}
     try:
         for name, value in limits.items():

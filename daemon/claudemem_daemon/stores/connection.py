@@ -23,12 +23,12 @@ Identity = tuple[int, int]
 """device, inode"""
 
 Mode = Literal["usual", "nolock", "immutable"]
-"""nolock: no writer waits for us, and what was read counts only if nothing was written meanwhile;
+"""nolock: no writer waits for us, and what was read counts only if the store was not written meanwhile;
 for rollback journals alone. immutable: the file as it lies there, where nobody can be writing."""
 
 STEPS: Final = 2000
-"""Virtual machine steps between two looks at the clock: a look costs about a microsecond, the steps
-between them a few hundred at most."""
+"""Virtual machine steps between two calls of the guard: a call costs about a microsecond, the steps a
+few hundred at most."""
 
 _ALWAYS: Final = (
     "PRAGMA query_only = 1",
@@ -47,7 +47,7 @@ MAX_VALUE: Final = 64 * 1024 * 1024
 
 def use_no_lookaside() -> None:
     """Before the first connection of the process: SQLite has 48 KB ready for the small needs of
-    each, and there are two for each store; without them nothing is measurably slower."""
+    each, and there are two for each store; to do without them is not measurably slower."""
     apsw.shutdown()
     apsw.config(apsw.SQLITE_CONFIG_LOOKASIDE, 0, 0)
     apsw.initialize()
@@ -60,7 +60,7 @@ class Guard:
     def __init__(self) -> None:
         self.deadline: Deadline | None = None
         self.budget: int | None = None
-        """Looks left before the running statement is stopped; None = only the deadline counts."""
+        """Calls left before the running statement is stopped; None = only the deadline counts."""
 
     def __call__(self) -> bool:
         if self.budget is not None:

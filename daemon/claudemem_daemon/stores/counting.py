@@ -95,8 +95,8 @@ def lost_concepts(
     # `json_each` has columns named id and type of its own.
     rows = f"SELECT id AS number, concepts FROM observations NOT INDEXED WHERE {where.text}"
     return Statement(
-        f"SELECT one.value, count(DISTINCT number) FROM ({rows}), json_each({CONCEPTS}) AS one"
-        f" WHERE one.type = 'text' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}",
+        f"SELECT item.value, count(DISTINCT number) FROM ({rows}), json_each({CONCEPTS}) AS item"
+        f" WHERE item.type = 'text' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}",
         where.parameters,
     )
 

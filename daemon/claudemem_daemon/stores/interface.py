@@ -79,7 +79,8 @@ class StoreReader(Protocol):
         for what rows were merged into."""
 
     def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:
-        """Every `X/leaf`, and at least one `X/...` for each X that has any; perhaps others."""
+        """At least one observed `X/...` for each X that has any, and the table's `X/leaf` of each
+        such X; perhaps others."""
 
     def highest_id(self) -> int:
         """The mark that `Wanted.above` takes: only later rows are news."""

@@ -60,13 +60,13 @@ def locate(
     # Looked at before the checkouts' own, listed after them: a file that is both is the user's.
     if not by_checkout:
         search.users = _identity(shared)
-    for one in named:
-        if one.path is not None:
-            search.add(one.path, one.rule)
+    for store in named:
+        if store.path is not None:
+            search.add(store.path, store.rule)
             continue
-        ignored = f"CLAUDE_MEM_DATA_DIR {one.value!r} is ignored: not an absolute path"
-        message = f"{one.file}: {ignored}"
-        search.warnings.append(AnswerWarning("store_path_relative", message, path=one.file))
+        ignored = f"CLAUDE_MEM_DATA_DIR {store.value!r} is ignored: not an absolute path"
+        message = f"{store.file}: {ignored}"
+        search.warnings.append(AnswerWarning("store_path_relative", message, path=store.file))
     search.add(shared, "shared store", trusted=not by_checkout, shared=True)
     return Located(
         search.lettered(shared),
@@ -79,7 +79,7 @@ def locate(
 def checkout_stores(checkout: str, trust: Trust) -> tuple[str, ...]:
     """Paths of the stores that this checkout names and that exist: what `allow` is about."""
     named = trust.checkouts.named(checkout).stores
-    return tuple(dict.fromkeys(one.path for one in named if one.path and os.path.isfile(one.path)))
+    return tuple(dict.fromkeys(s.path for s in named if s.path and os.path.isfile(s.path)))
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ def quoted(path: str) -> str:
 def _near(repository: Repository | None, checkouts: Sequence[str]) -> frozenset[str]:
     if repository is None:
         return frozenset(checkouts)
-    near = [one.path for one in (repository.main, repository.current) if one is not None]
+    near = [at.path for at in (repository.main, repository.current) if at is not None]
     return frozenset((*near, repository.top or repository.cwd))
 
 
@@ -208,7 +208,7 @@ def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> l
     for checkout in checkouts:
         found = search.trust.checkouts.named(checkout, None if checkout in near else trusted)
         named.extend(found.stores)
-        search.dependencies.extend(one for one in found.dependencies if one != trusted)
+        search.dependencies.extend(file for file in found.dependencies if file != trusted)
         for path in allowed:
             if path.startswith(checkout + "/") and not os.path.exists(path):
                 search.dependencies.append(file_state(path))
@@ -218,7 +218,7 @@ def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> l
 def _theirs(data_dir: str, named: Sequence[Named]) -> bool:
     """Whether a checkout's own file names this data dir."""
     store = os.path.realpath(os.path.join(data_dir, STORE_NAME))
-    return any(one.path is not None and os.path.realpath(one.path) == store for one in named)
+    return any(s.path is not None and os.path.realpath(s.path) == store for s in named)
 
 
 def _mapped(search: _Search, checkouts: Sequence[str], settings: Settings) -> list[tuple[str, str]]:

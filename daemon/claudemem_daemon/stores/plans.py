@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NamedTuple
 
 from claudemem_daemon.errors import StoreError
@@ -29,30 +30,30 @@ TIME_SHARE: Final = 10
 MIN_STEP: Final = 16
 """Rows of each project that one step of the walk goes down at least."""
 AT_ONCE: Final = 1_000
-"""Rows that are looked for before the first one is given, however many are wanted: the newest are
-to be read before the time is over. Those after them are looked for when they are asked for."""
+"""Rows that are found before the first is given, however many are wanted, so that the newest are read
+before the time is over. Those after them are found when they are asked for."""
 RECENT_ROWS: Final = 5_000
 MAX_OUT_OF_ORDER: Final = 2_000
 """Rows inserted late with an early id; a store with more of them gets another plan."""
 
 Cells = tuple[Cell, ...]
-TIME_LOOKS: Final = 40
-"""Looks of the guard (STEPS machine steps each, some 6,000 rows in all) that the time plan may take
+TIME_BUDGET: Final = 40
+"""Calls of the guard (each `STEPS` machine steps; some 6,000 rows in all) that the time plan may take
 to fill the limit, before it is given up: the projects' rows are all old."""
 LEARNT_ROWS: Final = 400
 """A plan is chosen anew after about so many rows more."""
 MAX_LEARNT: Final = 128
-BOTH_LOOKS: Final = 600
+BOTH_BUDGET: Final = 600
 """The same for both indexes: some 100,000 entries in all."""
 
 
 class OutOfBudget(Exception):
-    """A statement took more looks than it was given; the store is fine."""
+    """A statement took more steps than it was given; the store is fine."""
 
 
 Ask = Callable[[Statement, int | None], Generator[Cells, None, None]]
-"""Runs a statement; rows come as SQLite finds them. Raises `StoreError`, and `OutOfBudget` where
-that many looks of the guard are used up."""
+"""Runs a statement, for so many calls of the guard at most; rows come as SQLite finds them. Raises
+`StoreError` and `OutOfBudget`."""
 
 Learnt = dict[tuple[object, ...], Plan]
 """Plans that served: choosing one reads an entry of each project, and ids that say nothing about
@@ -78,7 +79,7 @@ def candidate(identity: int, epoch: int | None, project: str) -> Candidate:
 
 @dataclass(slots=True)
 class Search:
-    """One list of candidates: what is looked for, and what was found and given so far."""
+    """One list of candidates: what is wanted, and what was found and given so far."""
 
     table: Table
     wanted: Wanted
@@ -89,16 +90,16 @@ class Search:
 
     @property
     def limit(self) -> int:
-        """How many are looked for before the first is given."""
+        """How many are found before the first is given."""
         return min(self.asked, AT_ONCE)
 
     def fresh(self, since: int | None = None) -> Iterator[Candidate]:
         """Those found, at least as new as `since`, that were not given yet, in order; they are from
         now on."""
-        for one in sorted(self.found.values(), reverse=True):
-            if one.id not in self.given and (since is None or one.at >= since):
-                self.given.add(one.id)
-                yield one
+        for row in sorted(self.found.values(), reverse=True):
+            if row.id not in self.given and (since is None or row.at >= since):
+                self.given.add(row.id)
+                yield row
 
 
 class Plans:
@@ -111,7 +112,7 @@ class Plans:
         self.unusable: set[Cells] = set()
         """Rows whose id is no whole number, by which they could be read."""
         self.damage: StoreError | None = None
-        """What kept rows from being found the way that was planned."""
+        """Why rows were not found as planned."""
 
     def choose(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """With n rows of N in these projects the project plan reads n rows; the walk reads the
@@ -187,7 +188,7 @@ class Plans:
             if error.reason in DAMAGED:
                 self.damage = error
                 salvaged = _in_order(self._salvaged(table, wanted))
-                yield from (one for one in salvaged if one.id not in search.given)
+                yield from (row for row in salvaged if row.id not in search.given)
             else:
                 yield from search.fresh()
             raise
@@ -198,8 +199,8 @@ class Plans:
 
     def _all(self, search: Search) -> Iterator[Candidate]:
         statements = sql.all_rows(self._schema, search.table, search.wanted)
-        rows = _in_order(row for one in statements for row in self._usable(search.table, one))
-        return (one for one in rows if one.id not in search.given)
+        rows = _in_order(chain.from_iterable(self._usable(search.table, s) for s in statements))
+        return (row for row in rows if row.id not in search.given)
 
     def _salvaged(self, table: Table, wanted: Wanted) -> Iterator[Cells]:
         """All matching rows to which the projects' indexes lead, or the table from either end."""
@@ -210,8 +211,8 @@ class Plans:
             rows = until_damage(self._ask(sql.ids_of(self._schema, table, wanted), None), damage)
             ids += filter(None, (row_id(row[0]) for row in rows))
         if damage or not indexed:
-            for one in sql.without_indexes(self._schema, table, wanted):
-                yield from until_damage(self._usable(table, one), damage)
+            for statement in sql.without_indexes(self._schema, table, wanted):
+                yield from until_damage(self._usable(table, statement), damage)
         ids.sort(reverse=True)
 
         def read(some: Sequence[int]) -> Iterator[Cells]:
@@ -292,9 +293,9 @@ class Plans:
             statement = self._timed_statement(search.table, search.wanted, plan)
             if statement is None:
                 continue
-            looks = TIME_LOOKS if plan == "time" else BOTH_LOOKS
+            budget = TIME_BUDGET if plan == "time" else BOTH_BUDGET
             try:
-                ended = self._begin_by_time(search, statement, looks)
+                ended = self._begin_by_time(search, statement, budget)
             except OutOfBudget:
                 continue
             if learn:
@@ -305,7 +306,7 @@ class Plans:
             elif not ended:
                 break  # The rest is few rows, far apart in time.
             untimed = sql.untimed_rows(self._schema, search.table, search.wanted)
-            yield from _in_order(row for one in untimed for row in self._ask(one, None))
+            yield from _in_order(chain.from_iterable(self._ask(part, None) for part in untimed))
             return
         yield from self._all(search)
 
@@ -315,39 +316,39 @@ class Plans:
         both = plan == "both" and sql.has_indexes(self._schema, table, wanted)
         return sql.newest_by_both(self._schema, table, wanted) if both else None
 
-    def _begin_by_time(self, search: Search, statement: Statement, looks: int) -> bool:
+    def _begin_by_time(self, search: Search, statement: Statement, budget: int) -> bool:
         """Find the first rows: the limit's, and all of the last one's time. Whether there are no
         more with a time."""
         search.found.clear()
-        at: int | None = None
-        with closing(self._ask(statement, looks)) as flow:
+        at: float | None = None
+        with closing(self._ask(statement, budget)) as flow:
             for row in flow:
-                one = _candidate(row)
-                if len(search.found) >= search.limit and one.epoch != at:
+                found = _candidate(row)
+                if len(search.found) >= search.limit and found.at != at:
                     return False
-                at = one.epoch
-                search.found[one.id] = one
+                at = found.at
+                search.found[found.id] = found
         return True
 
     def _on_by_time(self, search: Search, statement: Statement) -> Iterator[Candidate]:
         """The rest of the time plan, rows of equal times put in order."""
         search.found.clear()
-        at: int | None = None
+        at: float | None = None
         for row in self._ask(statement, None):
-            one = _candidate(row)
-            if one.epoch != at:
+            found = _candidate(row)
+            if found.at != at:
                 yield from search.fresh()
                 search.found.clear()
-            at = one.epoch
-            search.found[one.id] = one
+            at = found.at
+            search.found[found.id] = found
         yield from search.fresh()
 
     def _take(self, statement: Statement, found: dict[int, Candidate]) -> list[int]:
+        """Add to `found` as rows come: time may be over in between."""
         ids: list[int] = []
-        for row in self._ask(statement, None):
-            one = _candidate(row)
-            ids.append(one.id)
-            found[one.id] = one
+        for row in map(_candidate, self._ask(statement, None)):
+            found[row.id] = row
+            ids.append(row.id)
         return ids
 
     def _uniform(self, table: Table) -> bool:

@@ -1,4 +1,4 @@
-"""The stores that are open, kept between requests and let go of when nobody asks."""
+"""The stores that are open, also between requests, until nobody asks for them."""
 
 from __future__ import annotations
 

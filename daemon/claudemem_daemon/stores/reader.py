@@ -37,7 +37,7 @@ from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 T = TypeVar("T")
 
 MAX_JOINED: Final = 2_000
-"""So many names are looked for one by one; beyond that all there are are listed."""
+"""So many names are asked for one by one; where there are more, all names are listed."""
 MAX_REMEMBERED: Final = 200
 """Rows read at once that are remembered; more would push out all that others ask for."""
 SIZES: Final = 7
@@ -64,6 +64,7 @@ class SqliteReader(StoreReader):
         self._number = number
         self._values, self._recent, learnt = remembered
         self._plans = Plans(schema, self._flow, learnt)
+        self._firsts: tuple[str, ...] | None = None
 
     @property
     def damage(self) -> StoreError | None:
@@ -147,8 +148,7 @@ class SqliteReader(StoreReader):
         if index is None:
             return self.projects(table)
         try:
-            statement = name_sql.first_of_each(table, index)
-            firsts = [text(row[0]) for row in self._flow(statement)]
+            firsts = self._firsts if self._firsts is not None else self._first_of_each()
             heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
             if len(heads) * len(leaves) > MAX_JOINED:
                 return self.projects(table)
@@ -158,6 +158,17 @@ class SqliteReader(StoreReader):
             if error.reason not in DAMAGED:
                 raise
             return self.projects(table)
+
+    def _first_of_each(self) -> tuple[str, ...]:
+        """At least one observed `X/...` for each X. It takes a step for every other name, and a
+        session without observations is no sign of a repository."""
+        index = self.schema.index_on("observations", "project")
+        if index is None:
+            self._firsts = self.projects()
+        else:
+            rows = self._flow(name_sql.first_of_each("observations", index))
+            self._firsts = tuple(text(row[0]) for row in rows)
+        return self._firsts
 
     def highest_id(self) -> int:
         ((number,),) = self.once(
@@ -191,8 +202,8 @@ class SqliteReader(StoreReader):
                     if cells[SIZES] is not None:
                         row = self._large_row(table, cells, candidate.epoch)
                     elif few:
-                        place = (self._connection.path, table, candidate.id)
-                        row = self._recent.row(place, cells, candidate.epoch, _row)
+                        key = (self._connection.path, table, candidate.id)
+                        row = self._recent.row(key, cells, candidate.epoch, _row)
                     else:
                         row = _row(cells, candidate.epoch)
                 except StoreError:
@@ -246,7 +257,7 @@ class SqliteReader(StoreReader):
         return frozenset(number for row in rows if (number := row_id(row[0])) is not None)
 
     def plan(self, table: Table, wanted: Wanted, limit: int) -> Plan:
-        """The plan that a look at the store says is cheapest."""
+        """The cheapest plan for this store."""
         return self._plans.choose(table, wanted, limit)
 
     def query_plan(self, statement: Statement) -> tuple[str, ...]:
@@ -342,14 +353,16 @@ class SqliteReader(StoreReader):
     def _columns(self, table: Table) -> frozenset[str]:
         return self.schema.columns(table)
 
-    def _flow(self, statement: Statement, looks: int | None = None) -> Generator[Cells, None, None]:
+    def _flow(
+        self, statement: Statement, budget: int | None = None
+    ) -> Generator[Cells, None, None]:
         """Rows as SQLite finds them.
 
-        `looks` is how often the guard may look before `OutOfBudget` is raised; such a flow must be
+        `budget` is how often the guard is called before `OutOfBudget` is raised; such a flow must be
         read to its end, or given up, before the next statement."""
         connection = self._connection
         guard = connection.guard
-        guard.budget = looks
+        guard.budget = budget
         try:
             yield from text_rows(connection.db, statement.text, statement.parameters)
         except apsw.Error as error:
@@ -359,7 +372,7 @@ class SqliteReader(StoreReader):
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise as_store_error(error, connection.path) from None
         finally:
-            if looks is not None:
+            if budget is not None:
                 guard.budget = None
 
 

@@ -15,8 +15,8 @@ T = TypeVar("T")
 MAX_VALUES: Final = 24
 """Of each store: its names by table and column, what was made of them for a few repositories, and
 what two questions read in its present state."""
-MOST_ROWS: Final = 512
-MOST_TEXT: Final = 512 * 1024
+MAX_ROWS: Final = 512
+MAX_TEXT: Final = 512 * 1024
 """Characters of all rows together."""
 LARGE_ROW: Final = 16 * 1024
 """Characters; a row with more is made anew each time."""
@@ -58,30 +58,30 @@ class RecentRows:
 
     def row(
         self,
-        place: tuple[str, Table, int],
+        key: tuple[str, Table, int],
         cells: tuple[Cell, ...],
         epoch: int | None,
         make: Callable[[tuple[Cell, ...], int | None], Row],
     ) -> Row:
-        """The row at `place` (store, table, id) that has these cells and this time."""
+        """The row of `key` (store, table, id) that has these cells and this time."""
         with self._lock:
-            known = self._rows.get(place)
+            known = self._rows.get(key)
             if known is not None and known[1].epoch == epoch and _same(known[0], cells):
-                self._rows.move_to_end(place)
+                self._rows.move_to_end(key)
                 return known[1]
         row = make(cells, epoch)
         size = sum([len(cell) for cell in cells if isinstance(cell, str | bytes)])
         with self._lock:
-            self._forget(place)
+            self._forget(key)
             if size <= LARGE_ROW:
-                self._rows[place] = (cells, row, size)
+                self._rows[key] = (cells, row, size)
                 self.text += size
-            while len(self._rows) > MOST_ROWS or self.text > MOST_TEXT:
+            while len(self._rows) > MAX_ROWS or self.text > MAX_TEXT:
                 self._forget(next(iter(self._rows)))
         return row
 
-    def _forget(self, place: tuple[str, Table, int]) -> None:
-        known = self._rows.pop(place, None)
+    def _forget(self, key: tuple[str, Table, int]) -> None:
+        known = self._rows.pop(key, None)
         if known is not None:
             self.text -= known[2]
 

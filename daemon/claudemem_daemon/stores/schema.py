@@ -63,7 +63,7 @@ _PLAIN: Final = dict.fromkeys((*range(32), *range(127, 160)), " ")
 def _once(db: apsw.Connection, statement: str, *parameters: str) -> list[tuple[Cell, ...]]:
     """All rows of a statement that is not asked again: prepared ones take several KB each."""
     rows = text_rows(db, statement, parameters, can_cache=False)
-    return [tuple(text(one) if isinstance(one, str) else one for one in row) for row in rows]
+    return [tuple(text(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
 
 
 def _columns(db: apsw.Connection, table: str) -> frozenset[str]:
@@ -100,6 +100,6 @@ def _indexes(db: apsw.Connection) -> dict[tuple[str, str], str]:
             plain = all(part[0] is not None and part[1] == "BINARY" for part in parts)
             if not partial and plain and parts:
                 key = table, str(parts[0][0]).lower()
-                one = len(parts), quoted
-                found[key] = min(found.get(key, one), one)
+                index = len(parts), quoted
+                found[key] = min(found.get(key, index), index)
     return {key: name for key, (_, name) in found.items()}

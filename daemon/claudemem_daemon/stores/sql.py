@@ -4,7 +4,7 @@ Rows are chosen narrow (id, time, `created_at`, project); only winners are read 
 the newest matching rows of a set of projects, and each is best somewhere:
 
     project  all rows of the projects through the project index: few rows
-    walk     the newest by id down the project index, then a look along the time index for rows that
+    walk     the newest by id down the project index, then the time index tells the rows that
              are newer in time than those and older by id: many rows of few projects
     both     newest first down the time index, and of its rows only those are read whose ids the
              project index gave: middling many rows of many projects
@@ -290,10 +290,10 @@ def concept_term(schema: Schema, concepts: Sequence[str]) -> Statement:
     """At least one of `concepts`, or too many to be read: such a row is shown without them."""
     if "concepts" not in schema.observations:
         return NO_ROW
-    listed = among(lowered("one.value", concepts), concepts)
+    listed = among(lowered("item.value", concepts), concepts)
     term = (
-        f"(octet_length(concepts) > {MAX_LIST} OR EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS one"
-        f" WHERE one.type = 'text' AND {listed.text}))"
+        f"(octet_length(concepts) > {MAX_LIST} OR EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS item"
+        f" WHERE item.type = 'text' AND {listed.text}))"
     )
     return Statement(term, listed.parameters)
 

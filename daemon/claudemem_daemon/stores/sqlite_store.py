@@ -30,7 +30,7 @@ from claudemem_daemon.stores.sql import Plan
 from claudemem_daemon.stores.states import SqliteStates
 
 MAX_IDLE: Final = 2
-"""Connections kept between requests; more are opened while more requests run."""
+"""Connections that stay open between requests; more are opened while more requests run."""
 MAX_TRIES: Final = 5
 """How often a reading begins anew because the store changed while it began."""
 BACK_OFF_SECONDS: Final = 5.0
@@ -187,21 +187,21 @@ class SqliteStore:
         """The number of the present state; none while connections from before an overwriting are
         in use, for they share what SQLite remembers of the WAL with all that are opened."""
         with self._lock:
-            outdated = any(one.opening != self._states.opening for one in self._in_use)
+            outdated = any(used.opening != self._states.opening for used in self._in_use)
         return (0, True) if outdated else self._states.number(deadline)
 
     def _take(self, mode: Mode, deadline: Deadline) -> Connection:
         """An idle connection or a new one; none from before an overwriting."""
         opening = self._states.opening
         with self._lock:
-            outdated = [one for one in self._idle if one.opening != opening]
-            self._idle = [one for one in self._idle if one.opening == opening]
-            connection = next((one for one in self._idle if one.mode == mode), None)
+            outdated = [idle for idle in self._idle if idle.opening != opening]
+            self._idle = [idle for idle in self._idle if idle.opening == opening]
+            connection = next((idle for idle in self._idle if idle.mode == mode), None)
             if connection is not None:
                 self._idle.remove(connection)
                 self._in_use.append(connection)
-        for one in outdated:
-            one.close()
+        for idle in outdated:
+            idle.close()
         if connection is None:
             connection = open_connection(self.path, opening, mode, deadline)
             with self._lock:
@@ -215,7 +215,7 @@ class SqliteStore:
         keep = healthy and connection.opening == self._states.opening
         with self._lock:
             self._in_use.remove(connection)
-            keep = keep and sum(one.mode == connection.mode for one in self._idle) < MAX_IDLE
+            keep = keep and sum(idle.mode == connection.mode for idle in self._idle) < MAX_IDLE
             if keep:
                 self._idle.append(connection)
         if not keep:

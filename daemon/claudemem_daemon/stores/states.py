@@ -1,8 +1,8 @@
 """Which state a SQLite store is in, as a number that is another one after every change.
 
 SQLite's data_version counts commits. It says nothing of a file that was overwritten in place (cp,
-rsync --inplace, a bind mount, another name of a hard link), so the file and its WAL are looked at
-as well.
+rsync --inplace, a bind mount, another name of a hard link), so the states of the file and its
+WAL count as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from claudemem_daemon.stores.connection import ChangeCounter
 MAX_TRIES: Final = 3
 RACY_NS: Final = 10_000_000
 COARSE_RACY_NS: Final = 2_000_000_000
-"""A file that changed so shortly before it was looked at could change again within the same tick of
+"""A file that changed so shortly before could change again within the same tick of
 the clock: the kernel's ticks every 1 to 10 ms, times of whole milliseconds are by file systems that
 know seconds alone."""
 LET_GO_SECONDS: Final = 1.0
@@ -48,7 +48,7 @@ class SqliteStates:
         self._path = path
         self._numbers = numbers
         self._lock = threading.Lock()
-        """Held while the counter is asked, which can take long where the store is locked."""
+        """Taken while the counter is asked, which can take long where the store is locked."""
         self._counter: ChangeCounter | None = None
         self._seen: _Seen | None = None
         self._number = 0
@@ -57,7 +57,7 @@ class SqliteStates:
 
     @property
     def main(self) -> State | None:
-        """The file when it was last looked at."""
+        """The file as it was seen last."""
         return self._seen.main if self._seen is not None else None
 
     @property
@@ -78,7 +78,7 @@ class SqliteStates:
             for _ in range(MAX_TRIES):
                 busy_ms = max(1, int(deadline.remaining() * 1000))
                 identity = self._open(busy_ms) if self._counter is None else None
-                number, racy = self._look(busy_ms)
+                number, racy = self._compare(busy_ms)
                 if identity is not None and identity != _identity(self.main):
                     self._close()  # Another file took its place: the counter may be of either.
                 if self._counter is not None:
@@ -99,7 +99,7 @@ class SqliteStates:
             return False
         try:
             self.last_used = time.monotonic()
-            return self._look(0)[0] == number
+            return self._compare(0)[0] == number
         except apsw.Error:
             return False
         finally:
@@ -114,16 +114,16 @@ class SqliteStates:
             settled = False
             if self._counter is not None:
                 with suppress(apsw.Error):
-                    _, racy = self._look(0)
+                    _, racy = self._compare(0)
                     settled = not racy and self._seen is not None and self._seen.wal is None
                 self._close()
                 self._settled = settled
         finally:
             self._lock.release()
 
-    def _look(self, busy_ms: int) -> tuple[int, bool]:
-        """Ask the counter, then the files: what is committed in between shows in one of them. Call
-        it with the lock held."""
+    def _compare(self, busy_ms: int) -> tuple[int, bool]:
+        """Ask the counter, then the files: what is committed in between shows in one of them. The
+        caller has the lock."""
         commits = self._counter.commits(busy_ms) if self._counter is not None else None
         main = file_state_now(self._path).state
         seen, before = _Seen(main, _wal_state(self._path), commits), self._seen
@@ -133,7 +133,7 @@ class SqliteStates:
         self._seen = seen
         same_files = before is not None and (seen.main, seen.wal) == (before.main, before.wal)
         if self._settled and same_files:
-            # The counter was opened again, and nothing had happened meanwhile.
+            # The counter was opened again, and the store had not changed meanwhile.
             self._settled = False
             return self._number, racy
         self._number = next(self._numbers)

@@ -126,7 +126,10 @@ class Trust:
                     entries = dict(before)
                     yield entries
                     if entries != before:
-                        shape = {"version": 1, "stores": [asdict(one) for one in entries.values()]}
+                        shape = {
+                            "version": 1,
+                            "stores": [asdict(entry) for entry in entries.values()],
+                        }
                         replace_own(self.path, (json.dumps(shape, indent=1) + "\n").encode("ascii"))
             finally:
                 os.close(handle)
@@ -149,8 +152,10 @@ def _load(path: str) -> _Trusted:
                 raise ValueError("others may write it")
             shape: Any = json.load(file)
         entries = [
-            TrustEntry(str(one["path"]), int(one["uid"]), int(one["device"]), int(one["inode"]))
-            for one in shape["stores"]
+            TrustEntry(
+                str(store["path"]), int(store["uid"]), int(store["device"]), int(store["inode"])
+            )
+            for store in shape["stores"]
         ]
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         message = (

@@ -59,7 +59,7 @@ def in_rows(schema: Schema, words: Sequence[str], ids: Sequence[int]) -> Stateme
     patterns = ("%" + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in words)
     where = both(
         Statement(f"id IN {LIST}", (id_list(schema, "observations", ids),)),
-        *(Statement(f"({somewhere or '0'})", (one,) * len(columns)) for one in patterns),
+        *(Statement(f"({somewhere or '0'})", (pattern,) * len(columns)) for pattern in patterns),
     )
     return Statement(
         f"SELECT id FROM observations NOT INDEXED WHERE {where.text}", where.parameters
