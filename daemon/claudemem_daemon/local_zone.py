@@ -32,6 +32,19 @@ class ZoneFile(FileState):
         return _state(self.path) == self.state
 
 
+@dataclass(frozen=True, slots=True)
+class LocalZone:
+    """`zone` is None where it is left to the C library."""
+
+    zone: tzinfo | None
+    dependencies: tuple[ZoneFile, ...]
+
+
+def read_zone(environ: Mapping[str, str]) -> LocalZone:
+    dependencies = zone_dependencies(environ)
+    return LocalZone(local_zone(environ), dependencies)
+
+
 def local_zone(environ: Mapping[str, str]) -> tzinfo | None:
     """The zone of TZ, else of the system. None where only the C library understands TZ
     (`JST-9`): it cannot change within one process."""

@@ -20,9 +20,9 @@ from claudemem_daemon.context.render import ContextRequest, make_context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE, Dependency, each_path_once, forget_paths
 from claudemem_daemon.derived import Derived
+from claudemem_daemon.local_zone import read_zone
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
-from claudemem_daemon.render_inputs import RenderInputs, read_render_inputs
 from claudemem_daemon.repository.keys import named_keys, project_keys
 from claudemem_daemon.repository.model import Repository
 from claudemem_daemon.repository.resolver import Repositories
@@ -37,6 +37,7 @@ from claudemem_daemon.stores.locate import locate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.trust import Trust
+from claudemem_daemon.transcript import PriorMessage, prior_message
 from claudemem_daemon.warning import AnswerWarning
 
 MAX_DERIVED: Final = 200
@@ -203,18 +204,15 @@ class Pipeline:
         resolved, selection = answer.resolved, answer.selection
         question, settings = resolved.question, resolved.settings
 
-        def read() -> RenderInputs:
-            environ = _without(os.environ, resolved.checkout_env.refused)
-            return read_render_inputs(question, settings, selection.observations, environ)
-
+        environ = _without(os.environ, resolved.checkout_env.refused)
+        zone = self.memo.value(("zone", environ.get("TZ")), lambda: read_zone(environ))
+        prior = PriorMessage("", ())
         if settings.show_last_message and question.since is None:
-            inputs = read()
-        else:
-            inputs = self.memo.value(("zone", os.environ.get("TZ")), read)
-        request = ContextRequest(resolved, selection, inputs.zone, inputs.prior_message, cap, unit)
+            prior = prior_message(question, selection.observations, environ)
+        request = ContextRequest(resolved, selection, zone.zone, prior.text, cap, unit)
         rendered = self._rendered if resolved.settings.limit <= MAX_DERIVED else None
         context = make_context(request, writing_time(selection, deadline), rendered)
-        return replace(context, dependencies=inputs.dependencies)
+        return replace(context, dependencies=(*prior.dependencies, *zone.dependencies))
 
     def explain(
         self, question: Question, deadline: Deadline, row: Ref | None = None

@@ -16,7 +16,7 @@ from claudemem_daemon.pipeline import Answer
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.explain import Explanation
 from claudemem_daemon.selection.lost import LostRows
-from claudemem_daemon.selection.model import Filters, Observation, Summary
+from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.settings.model import DATA_DIR, KEYS, OWN_NAMES, Settings, Source
 from claudemem_daemon.warning import AnswerWarning
 
@@ -51,7 +51,7 @@ def query_shape(answer: Answer) -> dict[str, Any]:
         "summaries": row_shapes(selection.summaries, lost),
         "projects": [_fields(project, _PROJECT) for project in selection.projects],
         "stores": [_fields(store, _STORE) for store in selection.stores],
-        "filters": filters_shape(selection.filters),
+        "filters": filters_shape(answer.resolved),
         "warnings": warning_shapes((*answer.warnings, *lost.warnings())),
     }
 
@@ -74,7 +74,7 @@ def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[
         "settings": settings_shape(resolved.settings),
         "keys": [plain(key) for key in resolved.keys.keys],
         "stores": [plain(store) for store in selection.stores],
-        "filters": filters_shape(selection.filters),
+        "filters": filters_shape(resolved),
         "duplicates": selection.duplicates,
         "complete": selection.complete,
         **explanation.as_json(),
@@ -101,6 +101,10 @@ _SUMMARY: Final = (
     "next_steps", "notes", *_SHARED, "memory_session_id", "platform_source",
 )  # fmt: skip
 _PROJECT: Final = ("key", "path", "role", "stores", "observations")
+_FILTERS: Final = (
+    "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS",
+    "CLAUDE_MEM_CONTEXT_OBSERVATIONS", "CLAUDE_MEM_DAEMON_SCOPE",
+)  # fmt: skip
 _STORE: Final = ("path", "ok", "error", "schema_version")
 
 
@@ -134,9 +138,14 @@ def _fields(value: object, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def filters_shape(filters: Filters) -> dict[str, Any]:
-    sources = {key: plain(source) for key, source in filters.sources.items()}
-    return {**plain(filters), "sources": sources}
+def filters_shape(resolved: ResolvedQuestion) -> dict[str, Any]:
+    """What was filtered by, and where each value came from."""
+    settings = resolved.settings
+    return {
+        **_fields(settings, ("types", "concepts", "limit", "scope")),
+        "platform_source": resolved.question.platform_source,
+        "sources": {key: plain(settings.sources[key]) for key in _FILTERS},
+    }
 
 
 def warning_shapes(warnings: Iterable[AnswerWarning]) -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import Any
 
-from claudemem_daemon import local_zone
+from claudemem_daemon import local_zone, transcript
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.entries import RenderedEntry
 from claudemem_daemon.context.fit import Context
@@ -18,11 +18,9 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.pipeline import writing_time
 from claudemem_daemon.question import Question
-from claudemem_daemon.render_inputs import read_render_inputs
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.model import (
-    Filters,
     Observation,
     ProjectReport,
     Selection,
@@ -32,6 +30,7 @@ from claudemem_daemon.settings.checkout_env import CheckoutEnv
 from claudemem_daemon.settings.model import Mode, ModeItem, Settings, Source
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS, Row
+from claudemem_daemon.transcript import PriorMessage
 from claudemem_daemon.warning import AnswerWarning
 
 STORE = "/home/u/.claude-mem/claude-mem.db"
@@ -78,7 +77,12 @@ SETTINGS = Settings(
     prompt_context="delta",
     timeout_ms=1500,
     own={},
-    sources={},
+    sources={
+        "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES": Source(
+            "settings", "/home/u/.claude-mem/settings.json"
+        ),
+        "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS": Source("mode"),
+    },
     warnings=(),
     dependencies=(),
 )
@@ -96,20 +100,6 @@ KEYS = ProjectKeys(
     checkouts=("/w/app", "/w/app-a", "/w/app-b"),
     warnings=(),
     here="/w/app",
-)
-
-FILTERS = Filters(
-    types=("bugfix", "discovery"),
-    concepts=("gotcha",),
-    limit=50,
-    scope="all",
-    platform_source=None,
-    sources={
-        "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES": Source(
-            "settings", "/home/u/.claude-mem/settings.json"
-        ),
-        "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS": Source("mode"),
-    },
 )
 
 OK = StoreReport(STORE, True, None, 34, "shared store")
@@ -171,7 +161,6 @@ def selection(
             if one.match == "exact"
         ),
         stores=(OK,),
-        filters=FILTERS,
         rows_exist=bool(observations),
         duplicates=0,
         complete=True,
@@ -194,21 +183,23 @@ def context(
     settings: Mapping[str, Any] | None = None,
     deadline: Deadline | None = None,
     rendered: Derived[Row, RenderedEntry] | None = None,
+    prior_message: PriorMessage | None = None,
 ) -> Context:
     asked = question if question is not None else Question(cwd="/w/app")
     chosen_settings = replace(SETTINGS, **(settings or {}))
-    inputs = read_render_inputs(asked, chosen_settings, chosen.observations, os.environ)
+    prior = prior_message or PriorMessage("", ())
+    if chosen_settings.show_last_message and asked.since is None:
+        prior = transcript.prior_message(asked, chosen.observations, os.environ)
+    read = local_zone.read_zone(os.environ)
     stores = Located((), (), warnings, ())
     request = ContextRequest(
         resolved=ResolvedQuestion(asked, chosen_settings, None, keys, stores, CheckoutEnv({})),
         selection=chosen,
-        zone=zone if zone is not None else inputs.zone,
-        prior_message=inputs.prior_message,
+        zone=zone if zone is not None else read.zone,
+        prior_message=prior.text,
         cap=cap,
         unit=unit,
     )
     made = make_context(request, writing_time(chosen, deadline), rendered)
-    dependencies = [
-        one for one in inputs.dependencies if zone is None or one.path != local_zone.SYSTEM_ZONE
-    ]
-    return replace(made, dependencies=tuple(dependencies))
+    zone_file = read.dependencies if zone is None else ()
+    return replace(made, dependencies=(*prior.dependencies, *zone_file))

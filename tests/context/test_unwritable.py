@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +11,11 @@ from hypothesis import strategies as st
 
 from claudemem_daemon.context import sanitize
 from claudemem_daemon.question import Question
-from claudemem_daemon.render_inputs import read_render_inputs
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.shapes import as_json, row_shape
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS, Row, epoch_ms
-from tests.context import factory
+from claudemem_daemon.transcript import PriorMessage
 from tests.context.factory import STORE, context, row, selection, session
 
 BAD = "a text that cannot be written"
@@ -100,14 +98,8 @@ def test_a_header_alone_says_what_is_missing_and_news_say_nothing() -> None:
     assert [warning.code for warning in made.warnings] == ["store_rows"]
 
 
-def test_such_a_prior_message_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = read_render_inputs
-
-    def with_message(*given: Any) -> Any:
-        return replace(inputs(*given), prior_message=BAD)
-
-    monkeypatch.setattr(factory, "read_render_inputs", with_message)
-    made = context(selection([row(1)]))
+def test_such_a_prior_message_is_left_out() -> None:
+    made = context(selection([row(1)]), prior_message=PriorMessage(BAD, ()))
     assert "title 1" in made.text
     assert [warning.code for warning in made.warnings] == ["prior_message"]
 

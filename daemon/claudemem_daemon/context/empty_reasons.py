@@ -50,15 +50,17 @@ def reasons(
 
 
 def _filters(selection: Selection, options: RenderOptions) -> Iterator[str]:
-    formatter, filters, settings = options.formatter, selection.filters, options.settings
+    formatter, settings = options.formatter, options.settings
     parts: list[str] = []
     if settings.types_restricted:
-        parts.append(f"types {_ids(filters.types)} ({_source(filters.sources.get(TYPES), TYPES)})")
+        parts.append(
+            f"types {_ids(settings.types)} ({_source(settings.sources.get(TYPES), TYPES)})"
+        )
     if settings.concepts_restricted:
-        source = _source(filters.sources.get(CONCEPTS), CONCEPTS)
-        parts.append(f"concepts {_ids(filters.concepts)} ({source})")
-    if filters.platform_source is not None:
-        parts.append(f"only sessions of {_ids((filters.platform_source,))} (asked for)")
+        source = _source(settings.sources.get(CONCEPTS), CONCEPTS)
+        parts.append(f"concepts {_ids(settings.concepts)} ({source})")
+    if options.platform is not None:
+        parts.append(f"only sessions of {_ids((options.platform,))} (asked for)")
     # Of a store that could be read in part it is not known what the rest would have been.
     whole = all(one.ok or one.reason in _WAITING for one in selection.stores)
     rows = "all rows" if whole else "all rows that could be read"

@@ -52,6 +52,8 @@ class RenderOptions:
     origins: OriginLabels
     settings: Settings
     types: Mapping[str, ModeItem]
+    platform: str | None
+    """The assistant whose rows alone were asked for."""
     budget: Budget
     """Its limit is also the most characters of one text."""
     lost: LostRows = field(default_factory=LostRows)

@@ -181,6 +181,7 @@ def _options(request: ContextRequest) -> RenderOptions:
         origins=origin_labels(resolved.question, resolved.keys, request.selection),
         settings=settings,
         types={item.id.lower(): item for item in settings.mode.types},
+        platform=resolved.question.platform_source,
         budget=request.budget,
     )
 

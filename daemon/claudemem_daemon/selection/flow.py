@@ -30,34 +30,27 @@ class Flow:
 
     def begin(self) -> StoreError | None:
         """Find the first ones. What came before an error stays."""
-        if self._asked[2] > MAX_REMEMBERED:
-            return self._find()
         try:
-            of = ("first", *self._asked)
-            self._first, self._ended, self.unusable = self._reader.once(of, self._found)
+            if self._asked[2] > MAX_REMEMBERED:
+                self._find()
+            else:
+                of = ("first", *self._asked)
+                self._first, self._ended, self.unusable = self._reader.once(of, self._find)
         except StoreError as error:
             return error
         return None
 
-    def _found(self) -> tuple[Sequence[Candidate], bool, int]:
-        error = self._find()
-        if error is not None:
-            raise error
-        return self._first, self._ended, self.unusable
-
-    def _find(self) -> StoreError | None:
+    def _find(self) -> tuple[Sequence[Candidate], bool, int]:
         found: list[Candidate] = []
-        self._first = found
+        self._first, self._ended = found, True
         number, before = min(self._asked[2], AT_ONCE), self._reader.unusable
         self._rest = self._reader.flow(*self._asked)
-        try:
-            found.extend(islice(self._rest, number))
-        except StoreError as error:
-            self._ended = True
-            return error
+        found.extend(islice(self._rest, number))
         self.unusable = self._reader.unusable - before
         self._ended = len(found) < number
-        return self._reader.damage
+        if self._reader.damage is not None:
+            raise self._reader.damage
+        return found, self._ended, self.unusable
 
     def candidates(self) -> Iterator[Candidate]:
         """All of them. Raises `StoreError` where they end too early."""

@@ -9,9 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from claudemem_daemon.dependencies import FileIdentity
 from claudemem_daemon.private import list_without_private, without_private
-from claudemem_daemon.question import Scope
 from claudemem_daemon.repository.model import Role
-from claudemem_daemon.settings.model import Source
 from claudemem_daemon.stores.model import StoreRef, StoreReport, StoreVersion
 from claudemem_daemon.stores.rows import (
     OBSERVATION_CELLS,
@@ -152,18 +150,6 @@ class ProjectReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """What was filtered by, and where each value came from (contract key -> source)."""
-
-    types: tuple[str, ...]
-    concepts: tuple[str, ...]
-    limit: int
-    scope: Scope
-    platform_source: str | None
-    sources: Mapping[str, Source]
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
     """The one limited list, newest first, and what a reader must know about it.
 
@@ -177,7 +163,6 @@ class Selection:
     summaries: tuple[Summary, ...]
     projects: tuple[ProjectReport, ...]
     stores: tuple[StoreReport, ...]
-    filters: Filters
     rows_exist: bool
     duplicates: int
     complete: bool

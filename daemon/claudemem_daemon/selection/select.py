@@ -15,7 +15,7 @@ from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.merge import Merged, merge
-from claudemem_daemon.selection.model import Filters, Observation, ProjectReport, Selection, Summary
+from claudemem_daemon.selection.model import Observation, ProjectReport, Selection, Summary
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import USUAL_ROW, Source, Sources, large_cells
 from claudemem_daemon.settings.model import Settings
@@ -69,7 +69,6 @@ def _selected(sources: Sources) -> Selection:
             summaries=tuple([Summary(one.row, one.origin.ref) for one in sessions.rows]),
             projects=_counted(_reports(keys, sources.opened, sources.pool), observations),
             stores=sources.reports(),
-            filters=make_filters(question, settings),
             rows_exist=rows_exist,
             duplicates=rows.duplicates,
             complete=sources.complete and not rows.cut,
@@ -89,25 +88,6 @@ def _selected(sources: Sources) -> Selection:
 def summary_count(settings: Settings) -> int:
     """As many as the timeline shows, and the newest for the summary section whatever that is."""
     return max(settings.session_count, int(settings.show_last_summary))
-
-
-def make_filters(question: Question, settings: Settings) -> Filters:
-    return Filters(
-        types=settings.types,
-        concepts=settings.concepts,
-        limit=settings.limit,
-        scope=settings.scope,
-        platform_source=question.platform_source,
-        sources={
-            name: settings.sources[name]
-            for name in (
-                "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES",
-                "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS",
-                "CLAUDE_MEM_CONTEXT_OBSERVATIONS",
-                "CLAUDE_MEM_DAEMON_SCOPE",
-            )
-        },
-    )
 
 
 def make_wanted(question: Question, settings: Settings) -> Wanted:
