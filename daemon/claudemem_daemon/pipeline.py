@@ -189,7 +189,10 @@ class Pipeline:
                 # Nothing in the text is the session's own.
                 key = replace(question, session_id=None, transcript_path=None)
             return self.memo.value(
-                ("text", key, cap, unit), make, lambda made: 2 * len(made.context.text)
+                ("text", key, cap, unit),
+                make,
+                # Its rows too: those that are too many to be remembered must not live on in it.
+                lambda made: 2 * len(made.context.text) + _rows_weight(made.answer),
             )
 
     def render(

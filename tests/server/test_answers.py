@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
@@ -238,3 +240,17 @@ def test_hooks_of_many_sessions_share_the_rows(store: str) -> None:
         assert len(after.selection.observations) == len(before.selection.observations) + 1
     finally:
         pipeline.close()
+
+
+def test_rows_that_are_too_many_to_be_remembered_do_not_live_on_in_their_text(
+    pipeline: Watched, store: str
+) -> None:
+    for number in range(60):
+        add_observation(store, project="big", title=f"row {number}", narrative="x" * 20_000)
+    question = Question(cwd=None, projects=("big",), limit=60)
+    made = pipeline.context(question, Deadline.after(60))
+    rows = [ref(shown.row) for shown in made.answer.selection.observations]
+    assert len(rows) == 60
+    del made
+    gc.collect()
+    assert [row() for row in rows] == [None] * 60
