@@ -181,7 +181,7 @@ def open_file_state(path: str, handle: int) -> FileState:
     """The state of a file that was opened without following a link. This request has then looked
     at the path."""
     found = os.fstat(handle)
-    seen = found, _is_racy(found), False
+    seen = (found, _is_racy(found), False)
     known = _of_request.get()
     if known is not None:
         known.setdefault(path, seen)
@@ -214,20 +214,22 @@ def folder_identity(path: str) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if isinstance(found, os.stat_result) else None
 
 
-def is_folder(path: str) -> bool:
+def _mode(path: str) -> int:
     found = _stat(path)[0]
-    return isinstance(found, os.stat_result) and stat.S_ISDIR(found.st_mode)
+    return found.st_mode if isinstance(found, os.stat_result) else 0
+
+
+def is_folder(path: str) -> bool:
+    return stat.S_ISDIR(_mode(path))
 
 
 def is_file(path: str) -> bool:
-    found = _stat(path)[0]
-    return isinstance(found, os.stat_result) and stat.S_ISREG(found.st_mode)
+    return stat.S_ISREG(_mode(path))
 
 
 def something_at(path: str) -> bool:
     """Whether there is anything, if only a link that leads nowhere."""
-    found, _, is_link = _stat(path)
-    return is_link or isinstance(found, os.stat_result)
+    return _stat(path)[2] or _mode(path) != 0
 
 
 def link_target(path: str) -> str | None:

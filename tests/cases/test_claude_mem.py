@@ -102,6 +102,17 @@ def test_the_observers_own_folder_is_told_nothing(world: World) -> None:
     assert world.context(folder / "app") == ""
 
 
+def test_the_observers_folder_is_known_by_a_link_from_the_moment_it_is_there(world: World) -> None:
+    """Also to a daemon that was asked from it before."""
+    world.row("observer-sessions", title="a row")
+    (world.root / "link").symlink_to(world.data_dir)
+    folder = world.root / "link" / "observer-sessions"
+    assert [one["code"] for one in world.query(folder)["warnings"]] == ["cwd_vanished"]
+    (world.data_dir / "observer-sessions").mkdir()
+    answer = world.query(folder)
+    assert (answer["observations"], answer["projects"], answer["warnings"]) == ([], [], [])
+
+
 FAILING: dict[str, Any] = {
     "consecutiveFailures": 3,
     "failingSinceAt": 1_786_233_600_000,

@@ -52,25 +52,17 @@ class PathOwnership:
         return self._resolved(path, MAX_LINKS).checkouts
 
     def _resolved(self, path: str, links: int) -> _Step:
-        known = self._steps.get(path)
-        if known is not None:
-            return known
-        if not _possible(path):
-            return _ROOT
+        if path in self._steps or not _possible(path):
+            return self._steps.get(path, _ROOT)
         if len(self._steps) > MAX_REMEMBERED:
             self._steps.clear()
-        step = _ROOT
-        spelled = ""
-        back = "/.." in path
+        step, spelled, back = _ROOT, "", "/.." in path
         for part in path.split("/"):
             if part in ("", "."):
                 continue
+            if not (step.there or back):
+                break
             spelled = f"{spelled}/{part}"
-            if part != ".." and not step.there:
-                if not back:
-                    return step
-                step = _Step(os.path.join(step.path, part), False, step.checkouts)
-                continue
             known = self._steps.get(spelled)
             if known is None:
                 if part == "..":
@@ -83,15 +75,17 @@ class PathOwnership:
 
     def _below(self, above: _Step, name: str, links: int) -> _Step:
         path = os.path.join(above.path, name)
+        gone = _Step(path, False, above.checkouts)
+        if not above.there:
+            return gone
         try:
             mode = os.lstat(path).st_mode
-            target = os.readlink(path) if stat.S_ISLNK(mode) else None
+            if stat.S_ISLNK(mode):
+                return self._behind(above, path, os.readlink(path), links)
         except OSError:
-            return _Step(path, False, above.checkouts)
-        if target is not None:
-            return self._behind(above, path, target, links)
+            return gone
         if not stat.S_ISDIR(mode):
-            return _Step(path, False, above.checkouts)
+            return gone
         own = _checkout(path)
         return _Step(path, True, (own, *above.checkouts) if own is not None else above.checkouts)
 
