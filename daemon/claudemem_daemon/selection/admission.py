@@ -13,7 +13,7 @@ from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.stores.interface import COLUMNS, StoreReader
 from claudemem_daemon.stores.sql import Table, Wanted
 
-MAX_PROBES: Final = 64
+MAX_PROBES: Final = 512
 """More keys are not looked up one by one where all names have to be listed anyhow."""
 
 

@@ -168,20 +168,15 @@ def epoch_ms(value: Cell, created_at: Cell = None) -> int | None:
     if type(value) is int and _SECONDS <= value < _MILLISECONDS:
         return value  # nearly always
     number = _number(value)
-    if number is None or number < 1:
-        return None
-    if _SECONDS <= number < _MILLISECONDS or number < _TINY:
-        return int(number)
-    if number >= _MILLISECONDS * 10**6:
+    if number is None or not 1 <= number < _MILLISECONDS * 10**6:
         return None
     written = iso_ms(created_at)
-    if written is not None and abs(number - written) < _TWO_DAYS_MS:
+    as_written = written is not None and abs(number - written) < _TWO_DAYS_MS
+    if as_written or number < _TINY or _SECONDS <= number < _MILLISECONDS:
         return int(number)
     if number < _SECONDS:
         return int(number * 1000)
-    if number < _MICROSECONDS:
-        return int(number) // 1000
-    return int(number) // 1_000_000
+    return int(number) // (1000 if number < _MICROSECONDS else 1_000_000)
 
 
 def iso_ms(value: Cell) -> int | None:

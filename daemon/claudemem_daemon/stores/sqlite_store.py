@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 import apsw
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import State, file_state
+from claudemem_daemon.dependencies import file_state
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.connection import (
     Connection,
@@ -92,16 +92,14 @@ class SqliteStore:
             yield reader
             healthy = version.number > 0
             if self._untouched and connection.mode == "immutable":
-                self._check_unchanged(before)
+                wal = has_content(self.path + "-wal")
+                if wal or file_state(self.path).state != before:
+                    raise store_error(self.path, "busy", "written to while it was read")
         except (apsw.Error, StoreError):
             reader.confirm()
             raise
         finally:
             self._give_back(connection, healthy=healthy)
-
-    def _check_unchanged(self, before: State | None) -> None:
-        if file_state(self.path).state != before or has_content(self.path + "-wal"):
-            raise store_error(self.path, "busy", "written to while it was read")
 
     @property
     def idle_since(self) -> float | None:
