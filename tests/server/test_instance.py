@@ -279,16 +279,30 @@ def test_a_stop_leaves_no_socket(daemon: Daemon) -> None:
     assert sorted(os.listdir(daemon.state_dir)) == left
 
 
-def test_a_stop_right_after_a_reload_leaves_no_socket(home: Path) -> None:
-    """The socket that goes is not put back by what the reload had looked at."""
-    with Daemon(home) as daemon:
-        for number in range(5):
-            if number:
-                daemon.start()
-            daemon.signal(signal.SIGHUP)
-            assert daemon.stop() == 0
-            assert not os.path.lexists(daemon.socket_path)
-            assert "Warning" not in daemon.errors()
+STOPPED_WHILE_LOOKING = """
+import os, signal, sys, threading, time
+from claudemem_daemon.__main__ import main
+from claudemem_daemon.server.listening import Listening
+looked = Listening.in_place
+def in_place(listening):
+    if threading.current_thread() is not threading.main_thread():
+        os.kill(os.getpid(), signal.SIGTERM)
+        end = time.monotonic() + 0.5  # long enough for a stop that waits for nobody
+        while looked(listening) and time.monotonic() < end:
+            time.sleep(0.01)
+    return looked(listening)
+Listening.in_place = in_place
+sys.argv[0] = "claudemem-daemon"
+main()
+"""
+
+
+def test_a_stop_while_a_reload_looks_for_the_socket_leaves_none(home: Path) -> None:
+    """The socket that goes is not put back by what the reload finds missing."""
+    with Daemon(home, program=[sys.executable, "-c", STOPPED_WHILE_LOOKING]) as daemon:
+        daemon.signal(signal.SIGHUP)
+        assert daemon.process.wait(15) == 0
+        assert not os.path.lexists(daemon.socket_path)
 
 
 PID_NAMESPACE = (
