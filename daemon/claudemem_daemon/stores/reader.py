@@ -75,7 +75,7 @@ class SqliteReader(StoreReader):
         return len(self._plans.unusable)
 
     def has(self, table: Table) -> bool:
-        return bool(self._columns(table))
+        return bool(self.schema.columns(table))
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         return self._values.made(of, make)
@@ -95,7 +95,7 @@ class SqliteReader(StoreReader):
         self, table: Table = "observations", column: Column = "project"
     ) -> tuple[str, ...]:
         """The same object for as long as they are the same."""
-        if column not in self._columns(table):
+        if column not in self.schema.columns(table):
             return ()
         try:
             ((number, joined),) = self._flow(name_sql.distinct_at_once(self.schema, table, column))
@@ -114,16 +114,16 @@ class SqliteReader(StoreReader):
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        columns = [column for column in COLUMNS if column in self._columns(table)]
+        columns = [column for column in COLUMNS if column in self.schema.columns(table)]
         starts = tuple(prefixes)
         others = [name for name in names if not name.startswith(starts)]
+        if not columns or not (others or prefixes):
+            return (), ()
         found: dict[Column, dict[str, None]] = {column: {} for column in COLUMNS}
-        rows: list[Cells] = []
-        if columns and (others or prefixes):
-            try:
-                rows += self._flow(name_sql.present(self.schema, table, columns, others, prefixes))
-            except StoreError as error:
-                rows += self._names_without_indexes(error, table, columns)
+        try:
+            rows = list(self._flow(name_sql.present(self.schema, table, columns, others, prefixes)))
+        except StoreError as error:
+            rows = list(self._names_without_indexes(error, table, columns))
         wanted = frozenset(others)
         for number, cell in rows:
             name = text(cell)
@@ -349,9 +349,6 @@ class SqliteReader(StoreReader):
         until = self._connection.guard.deadline
         if until is not None and until.passed:
             raise slow(self._connection.path)
-
-    def _columns(self, table: Table) -> frozenset[str]:
-        return self.schema.columns(table)
 
     def _flow(
         self, statement: Statement, budget: int | None = None
