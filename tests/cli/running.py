@@ -10,7 +10,10 @@ from tests.support.daemon import DEVELOPING, clean_environ
 
 
 def ours(
-    world: World, *arguments: str, cwd: Path | None = None, **env: str
+    world: World,
+    *arguments: str,
+    cwd: Path | None = None,
+    **env: str,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*DEVELOPING, *arguments],

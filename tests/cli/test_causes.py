@@ -273,16 +273,16 @@ def test_a_cause_is_named_and_its_fix_works(world: World, name: str, *, running:
     cause = re.compile(plant(world))
     if not running:
         assert world.daemon.stop() == 0
-    for asked in (("context",), ("status",), ("doctor",), ("explain",)):
-        text = said(world, *asked)
+    texts = {asked: said(world, asked) for asked in ("context", "status", "doctor", "explain")}
+    for asked, text in texts.items():
         assert cause.search(text), (asked, text)
     shape = json.loads(ours(world, "explain", "--json").stdout)
     (named,) = [one for one in shape["causes"] if cause.search(one["sentence"])]
     assert any(symptom.search(named["sentence"]) for symptom in symptoms())
     status = json.loads(ours(world, "status", "--json").stdout)
     assert named in status["here"]["causes"]
-    assert f"fix: {named['fix']}" in said(world, "doctor")
-    assert f"fix: {named['fix']}" in said(world, "status")
+    assert f"fix: {named['fix']}" in texts["doctor"]
+    assert f"fix: {named['fix']}" in texts["status"]
     paste(world, named["fix"])
     done = ours(world, "query", "--json")
     assert len(json.loads(done.stdout)["observations"]) == rows, done.stderr

@@ -20,7 +20,7 @@ import pytest
 
 from tests.cases.world import World
 from tests.cli.running import ours
-from tests.support.daemon import Daemon, clean_environ, command, eventually
+from tests.support.daemon import Daemon, clean_environ, command, eventually, run_to_end
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COMMANDS = (
@@ -185,7 +185,9 @@ def test_the_sql_can_be_pasted(world: World) -> None:
 
 
 def test_a_terminal_without_these_signs_gets_others(world: World) -> None:
-    done = ours(world, "explain", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    environ = clean_environ(world.home, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    app = world.root / "app"
+    done = run_to_end(environ, "explain", cwd=app, program=command())
     assert done.returncode == 0
     assert "####" in done.stdout
 

@@ -88,7 +88,7 @@ def test_the_installed_line_and_every_command_answer(
         assert b"THE ROW" in done.stdout
     for arguments in COMMANDS:
         where = ["--cwd", str(world.root / "app")] if arguments != ["status"] else []
-        told = run_to_end(environ, *arguments, *where)
+        told = run_to_end(environ, *arguments, *where, program=command())
         assert "Traceback" not in told.stderr
         assert "unexpected" not in told.stderr
         assert told.returncode == 0 or arguments == ["doctor"], (arguments, told.stderr)
@@ -127,7 +127,7 @@ def test_a_launcher_without_its_python_says_so(tmp_path: Path) -> None:
     assert b"is gone, or not for this user" in told.stderr
     # Seen by the doctor of another installation.
     install("codex", environ, python_line("codex", str(program)))
-    doctor = run_to_end(environ, "doctor")
+    doctor = run_to_end(environ, "doctor", program=command())
     assert doctor.returncode == 1
     assert "is gone, or not for this user" in doctor.stdout
     assert "fix: claudemem-daemon hooks install codex" in doctor.stdout

@@ -172,7 +172,7 @@ def test_the_locale_decides_nothing(home: Path, locale: str) -> None:
     store = make_store(odd / ".claude-mem" / "claude-mem.db")
     add_observation(store, project="app", title="r\u00f6w \u0130")
     environ = {"LC_ALL": locale, "LANG": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    with Daemon(odd, environ=environ) as daemon:
+    with Daemon(odd, environ=environ, program=command()) as daemon:
         assert answer(daemon) == ["r\u00f6w \u0130"]
         assert answer_of_command(daemon) == ["r\u00f6w \u0130"]
         assert daemon.stop() == 0
@@ -180,7 +180,7 @@ def test_the_locale_decides_nothing(home: Path, locale: str) -> None:
 
 
 def answer_of_command(daemon: Daemon) -> list[str]:
-    done = run_to_end(daemon.environ, "query", "--projects", "app", "--json")
+    done = run_to_end(daemon.environ, "query", "--projects", "app", "--json", program=command())
     assert done.returncode == 0, done.stderr
     return [row["title"] for row in json.loads(done.stdout)["observations"]]
 

@@ -294,10 +294,11 @@ def run_to_end(
     *arguments: str,
     umask: int = -1,
     cwd: str | os.PathLike[str] = "/",
+    program: Iterable[str] = DEVELOPING,
 ) -> subprocess.CompletedProcess[str]:
     """The command with `arguments`, which is expected to end by itself."""
     return subprocess.run(
-        [*DEVELOPING, *arguments],
+        [*program, *arguments],
         env=dict(environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
