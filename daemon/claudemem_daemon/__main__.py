@@ -43,7 +43,7 @@ def in_process(platform: str, body: bytes, environ: Mapping[str, str], until: fl
         import site
 
         site.main()
-    from claudemem_daemon.server.hooks.fallback import answer_in_process
+    from claudemem_daemon.server.hooks.handler import answer_in_process
 
     return answer_in_process(platform, body, environ, until)
 

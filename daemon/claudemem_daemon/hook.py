@@ -58,7 +58,7 @@ REASONS = (
 )
 
 DEFAULT_TIMEOUT_MS = 1500
-MOST_WAIT_MS = 4500
+MAX_WAIT_MS = 4500
 """Whatever the setting says: after 5 s, as `hooks install` writes it, an assistant gives up on its
 own and complains. `raw` has no assistant that we know of."""
 MAX_STDIN = 32 << 20
@@ -375,7 +375,7 @@ def _here(environ: Mapping[str, str]) -> str:
 
 def _wait_ms(platform: str, environ: Mapping[str, str]) -> int:
     wanted = timeout_ms(environ)
-    return wanted if platform == "raw" else min(wanted, MOST_WAIT_MS)
+    return wanted if platform == "raw" else min(wanted, MAX_WAIT_MS)
 
 
 def timeout_ms(environ: Mapping[str, str]) -> int:
@@ -444,7 +444,7 @@ def _log(environ: Mapping[str, str], platform: str, reason: str, detail: str) ->
     """One line in `hook.log`: seconds since 1970, platform, reason, detail. Never fails."""
     try:
         folder = state_dir(environ)
-        if not private_dir(folder) and not _made(folder):
+        if not private_dir(folder) and not _make_folder(folder):
             return
         clean = "".join(c if c.isprintable() else "?" for c in detail)[:200]
         line = f"{int(time.time())}\t{platform}\t{reason}\t{clean}\n".encode("utf-8", "replace")
@@ -463,7 +463,7 @@ def _log(environ: Mapping[str, str], platform: str, reason: str, detail: str) ->
         return
 
 
-def _made(folder: str) -> bool:
+def _make_folder(folder: str) -> bool:
     """Make the state folder where no daemon has run yet; its parent too, but never a home."""
     try:
         if not os.path.isdir(os.path.dirname(folder)):

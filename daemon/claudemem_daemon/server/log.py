@@ -15,7 +15,7 @@ from claudemem_daemon.local import open_own
 INACTIVE: Final = "queue_events() called when the thread is inactive"
 """What watchdog says on its own threads' race when a watch ends while it reads: nothing is lost."""
 
-MOST_LOG: Final = 1_000_000
+MAX_BYTES: Final = 1_000_000
 """Bytes of `daemon.log`; then it becomes `daemon.log.1`, and that is all that is kept."""
 
 
@@ -57,7 +57,7 @@ class Log:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         fd = open_own(path, flags)
         try:
-            if os.fstat(fd).st_size + len(text) > MOST_LOG:
+            if os.fstat(fd).st_size + len(text) > MAX_BYTES:
                 os.rename(path, path + ".1")
                 os.close(fd)
                 fd = open_own(path, flags)

@@ -49,7 +49,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._count_refusal = refused
         self._head = 0
         self._body = 0
-        self._most_body = MAX_BODY
+        self._max_body = MAX_BODY
         self._empty_lines = 0
         """Bytes of them since the last request."""
         self._in_head = True
@@ -138,8 +138,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, "busy", "too many requests without waiting for an answer")
             return
-        self._most_body = MAX_HOOK_BODY if self.url.startswith(HOOKS) else MAX_BODY
-        if self._announced() > self._most_body:
+        self._max_body = MAX_HOOK_BODY if self.url.startswith(HOOKS) else MAX_BODY
+        if self._announced() > self._max_body:
             self._refuse_body()
             return
         self.scope["state"]["connection"] = self
@@ -153,7 +153,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         self._body += len(body)
-        if self._body > self._most_body:
+        if self._body > self._max_body:
             self._refuse_body()
             return
         super().on_body(body)
@@ -260,7 +260,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(431, "too_large", f"request line and headers are over {MAX_HEAD} bytes")
 
     def _refuse_body(self) -> None:
-        self._refuse(413, "too_large", f"the body is over {self._most_body} bytes")
+        self._refuse(413, "too_large", f"the body is over {self._max_body} bytes")
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answer this and no other, after what was asked before; read on only to throw away."""

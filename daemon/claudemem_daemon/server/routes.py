@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from asyncio import Future
 from collections.abc import Callable
 from contextlib import suppress
@@ -71,7 +70,9 @@ class Routes:
         self._parts = parts
         # The same hook asking again is not parsed and validated again.
         self._question = lru_cache(MAX_PARSED)(_question)
-        self._hooks = HookHandler(parts.pipeline, parts.sessions, parts.answers, parts.workers)
+        self._hooks = HookHandler(
+            parts.pipeline, parts.sessions, parts.answers, parts.workers, parts.metrics
+        )
         self._rechecking: Future[None] | None = None
 
     def table(self) -> list[Route]:
@@ -152,12 +153,10 @@ class Routes:
         platform = request.scope["path"].removeprefix(HOOKS)
         body = await request.body()
         client = client_of(headers)
-        delivery = await self._hooks.answer(platform, body, environment_of(headers), client)
-        answer = delivery.answer
-        seconds = time.monotonic() - client.came
-        self._parts.metrics.hook(platform, answer.event, answer.cwd, seconds)
-        delivery.follow(request.scope["state"]["connection"], client)
-        return Response(answer.body, media_type=JSON)
+        connection = request.scope["state"]["connection"]
+        environ = environment_of(headers)
+        answer = await self._hooks.answer(platform, body, environ, client, connection)
+        return Response(answer, media_type=JSON)
 
     async def status(self, _request: Request) -> Response:
         parts, requests = self._parts, self._parts.metrics.snapshot()

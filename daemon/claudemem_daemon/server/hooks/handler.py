@@ -1,4 +1,4 @@
-"""Answers hooks in the daemon: what a session is told, and whether that has arrived."""
+"""Answers hooks: what a session is told, and whether that has arrived."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from claudemem_daemon.api import open_pipeline
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.errors import NotFound
 from claudemem_daemon.local import PLATFORMS
@@ -18,8 +20,9 @@ from claudemem_daemon.server.headers import Client
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
 from claudemem_daemon.server.hooks.output import no_output
 from claudemem_daemon.server.hooks.payload import parse_payload, read_payload
-from claudemem_daemon.server.hooks.reply import answer_key, reply, silent
+from claudemem_daemon.server.hooks.reply import answer_key, reply
 from claudemem_daemon.server.hooks.sessions import Sessions
+from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.workers import USUAL_SECONDS, Workers
 
 WAITING: Final = 0.7
@@ -33,24 +36,6 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """One answer on its way to the client."""
-
-    answer: HookAnswer
-    told: Callable[[bool], None]
-    """To be called once: whether it has arrived."""
-
-    def follow(self, connection: Connection, client: Client) -> None:
-        """Have the session remember the answer once it has arrived, and not too late."""
-
-        def told(arrived: bool) -> None:
-            late = not client.acknowledges and time.monotonic() > client.came + client.seconds
-            self.told(arrived and not late)
-
-        connection.when_delivered(told, acknowledged=client.acknowledges)
-
-
-@dataclass(frozen=True, slots=True)
 class HookHandler:
     """Used on the event loop."""
 
@@ -58,17 +43,34 @@ class HookHandler:
     sessions: Sessions
     answers: Answers
     workers: Workers
+    metrics: Metrics
 
     async def answer(
-        self, platform: str, body: bytes, environ: Mapping[str, str], client: Client
-    ) -> Delivery:
-        """Odd input is nothing to print, never an error.
+        self,
+        platform: str,
+        body: bytes,
+        environ: Mapping[str, str],
+        client: Client,
+        connection: Connection,
+    ) -> bytes:
+        """What the hook prints. Odd input is nothing to print, never an error.
 
         Raises `NotFound` for an unknown platform, `DeadlineExceeded`, and what the pipeline raises.
         """
-        call, detail = read_call(platform, body, environ, self.pipeline.configuration.home)
-        if call is None or detail is not None:
-            return Delivery(_nothing(platform, call, detail or ""), _ignore)
+        call = read_call(platform, body, environ, self.pipeline.configuration.home)
+        event, answer = "", HookAnswer(no_output(platform))
+        if call is not None:
+            event, answer = call.event, HookAnswer(no_output(platform), call.cwd)
+            if not call.silent:
+                answer = await self._told(call, environ, client, connection) or answer
+        self.metrics.hook(platform, event, answer.cwd, time.monotonic() - client.came)
+        return answer.body
+
+    async def _told(
+        self, call: HookCall, environ: Mapping[str, str], client: Client, connection: Connection
+    ) -> HookAnswer | None:
+        """The answer, which the session remembers once it has arrived, and not too late; None where
+        the session gets nothing."""
         question = Question(cwd=call.cwd, env=environ)
         if self.sessions.is_claimed(call):
             allowed = self.pipeline.configuration.timeout_ms(question) / 1000
@@ -76,9 +78,7 @@ class HookHandler:
                 async with asyncio.timeout(min(allowed, client.seconds) * WAITING):
                     await self.sessions.free(call)
             except TimeoutError:
-                return Delivery(
-                    _nothing(platform, call, "the answer before is on its way"), _ignore
-                )
+                return None
         claim = self.sessions.claim(call)
         try:
             answer = await self._planned(call, question, client)
@@ -87,16 +87,20 @@ class HookHandler:
             raise
 
         def told(arrived: bool) -> None:
-            if arrived:
+            late = not client.acknowledges and time.monotonic() > client.came + client.seconds
+            if answer is not None and arrived and not late:
                 self.sessions.arrived(call, answer)
             self.sessions.settle(call, claim)
 
-        return Delivery(answer, told)
+        connection.when_delivered(told, acknowledged=client.acknowledges)
+        return answer
 
-    async def _planned(self, call: HookCall, question: Question, client: Client) -> HookAnswer:
+    async def _planned(
+        self, call: HookCall, question: Question, client: Client
+    ) -> HookAnswer | None:
         plan = self.sessions.plan(call)
         if plan is not None and plan.how == "nothing":
-            return _nothing(call.caller, call, "told before, or for the next prompt")
+            return None
         key = answer_key(call, question.env, plan)
 
         async def make(allowed: RequestTime) -> HookAnswer:
@@ -115,27 +119,21 @@ class HookHandler:
         return await self.answers.known_or_made(key, question, make, client.came, client.seconds)
 
 
-def read_call(
-    platform: str, body: bytes, environ: Mapping[str, str], home: str
-) -> tuple[HookCall | None, str | None]:
-    """The call, and why it gets nothing whatever its session was told.
+def answer_in_process(
+    platform: str, body: bytes, environ: Mapping[str, str], until: float
+) -> bytes:
+    """What the hook prints without a daemon; `until` is a moment on the monotonic clock, in seconds.
+    Nobody remembers what a session was told, so a prompt gets a whole context or nothing."""
+    with open_pipeline(environ) as pipeline:
+        call = read_call(platform, body, environ, pipeline.configuration.home)
+        if call is None or call.silent or call.kind == "forget":
+            return no_output(platform)
+        return reply(call, environ, None, pipeline, Deadline(until)).body
 
-    Raises `NotFound` for an unknown platform.
-    """
+
+def read_call(platform: str, body: bytes, environ: Mapping[str, str], home: str) -> HookCall | None:
+    """None where the body is no JSON object. Raises `NotFound` for an unknown platform."""
     if platform not in PLATFORMS:
         raise NotFound(f"no platform {platform[:40]!r}; one of {', '.join(PLATFORMS)}")
     fields = parse_payload(body)
-    if fields is None:
-        return None, "no JSON object on standard input"
-    call = read_payload(platform, fields, environ, home)
-    return call, silent(call)
-
-
-def _nothing(platform: str, call: HookCall | None, detail: str) -> HookAnswer:
-    if call is None:
-        return HookAnswer(no_output(platform), detail, "", None)
-    return HookAnswer(no_output(call.caller), detail, call.event, call.cwd)
-
-
-def _ignore(_arrived: bool) -> None:
-    return
+    return None if fields is None else read_payload(platform, fields, environ, home)

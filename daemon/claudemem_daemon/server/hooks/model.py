@@ -24,6 +24,7 @@ class HookCall:
     event    the event's name as the caller spells it; kind: what it is for us, None for one that
              cannot take context
     source   why a session starts: startup, resume, clear, compact, fork, new; empty elsewhere
+    key      whose memory of what was told this call belongs to; None for nobody's
     folders  candidates for the project's folder, the likeliest first; empty where none is usable
     guessed  whether the caller named no folder, and the first one is where its hook ran
     idle     seconds since the model's last answer in this session or the one it was forked from
@@ -35,12 +36,12 @@ class HookCall:
     kind: Kind | None
     source: str
     session_id: str | None
-    agent_id: str | None
+    key: SessionKey | None
     folders: tuple[str, ...]
     guessed: bool
     transcript_path: str | None
     turn: str | None
-    prompt: str
+    prompt: int
     idle: float | None = None
     skipped: bool = False
 
@@ -49,17 +50,10 @@ class HookCall:
         return self.folders[0] if self.folders else None
 
     @property
-    def key(self) -> SessionKey | None:
-        """Whose memory of what was told this call belongs to; None for nobody's.
-
-        Copilot CLI sends a subagent's start under the parent's session and the subagent's prompts
-        under a session of its own, each with the same agent id.
-        """
-        if self.caller == "copilot-cli" and self.agent_id is not None:
-            return (self.caller, self.agent_id, "")
-        if self.session_id is None:
-            return None
-        return (self.caller, self.session_id, self.agent_id or "")
+    def silent(self) -> bool:
+        """Whether it gets nothing, whatever its session was told."""
+        nowhere = self.cwd is None and self.kind != "forget"
+        return self.kind is None or self.skipped or nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +71,16 @@ Marks = Mapping[str, Mark]
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """`body` is what the hook prints, one JSON object or nothing.
+    """`body` is what the hook prints, one JSON object or nothing; `cwd` the folder it is about.
 
     marks   how far the session has been told once this answer has arrived; None changes nothing
     whole   a digest of the text, where it is a whole context and not news
-    detail, event, cwd
-            for `status`
     dependencies
             while they hold, it is the answer to every call of the same `answer_key`
     """
 
     body: bytes
-    detail: str
-    event: str
-    cwd: str | None
+    cwd: str | None = None
     marks: Marks | None = None
     whole: str = ""
     dependencies: tuple[Dependency, ...] = (INCOMPLETE,)

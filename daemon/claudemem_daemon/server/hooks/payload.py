@@ -6,15 +6,14 @@ own shape; so the input decides who called, and the entry's name only where it d
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from claudemem_daemon.local import HERE
-from claudemem_daemon.server.hooks.model import HookCall, Kind
+from claudemem_daemon.server.hooks.model import HookCall, Kind, SessionKey
 
 Fields = Mapping[str, Any]
 
@@ -93,40 +92,48 @@ def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) 
     """The call in one shape; never raises, whatever the fields hold. `home` is what `~` means."""
     caller = caller_of(entry, fields, env)
     event = _event(caller, fields)
-    named = [one for one in _folders(caller, fields, env) if one not in (None, "")]
+    named = [folder for folder in _folders(caller, fields, env) if folder not in (None, "")]
     guessed = not named and caller in _RUN_WHERE_THEY_ARE
     if guessed:
         named = [env.get(HERE)]
     # As in the temporary folders of subagents, which are in no repository.
     if named:
         named.append(_project_dir(caller, env))
-    folders = [_folder(one, home) for one in named]
+    folders = [folder for name in named if (folder := _folder(name, home)) is not None]
     prompt = _text(fields, "prompt") or ""
+    session_id, agent_id = _id(_session(caller, fields)), _id(_text(fields, "agent_id", "agentId"))
     return HookCall(
         caller=caller,
         event=event,
         kind=KINDS.get(event) if event in TAKES.get(caller, ()) else None,
         source=_text(fields, "source") or "",
-        session_id=_id(_session(caller, fields)),
-        agent_id=_id(_text(fields, "agent_id", "agentId")),
-        folders=tuple(dict.fromkeys(one for one in folders if one is not None)),
+        session_id=session_id,
+        key=_key(caller, session_id, agent_id),
+        folders=tuple(dict.fromkeys(folders)),
         guessed=guessed,
         transcript_path=_folder(_text(fields, "transcript_path", "transcriptPath"), home),
         turn=_id(_text(fields, "generation_id", "prompt_id", "turn_id")),
-        prompt=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        prompt=hash(prompt),
         idle=_seconds(fields.get("seconds_since_last_response")),
         # What Claude Code submits by itself when a background task ends is nobody's prompt.
         skipped=prompt.lstrip().startswith("<task-notification>") or _claude_mems_own(folders, env),
     )
 
 
-def _claude_mems_own(folders: Iterable[str | None], env: Mapping[str, str]) -> bool:
+def _key(caller: str, session_id: str | None, agent_id: str | None) -> SessionKey | None:
+    """Copilot CLI sends a subagent's start under the parent's session and the subagent's prompts
+    under a session of its own, each with the same agent id."""
+    if caller == "copilot-cli" and agent_id is not None:
+        return caller, agent_id, ""
+    return None if session_id is None else (caller, session_id, agent_id or "")
+
+
+def _claude_mems_own(folders: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether claude-mem itself runs this session, to observe others: it says so in the
     environment, or works in a folder of its own."""
     if env.get("CLAUDE_MEM_INTERNAL", "").strip().lower() not in ("", "0", "false"):
         return True
-    first = next((one for one in folders if one is not None), "")
-    return _OWN_FOLDER.search(first) is not None
+    return bool(folders) and _OWN_FOLDER.search(folders[0]) is not None
 
 
 def _event(caller: str, fields: Fields) -> str:

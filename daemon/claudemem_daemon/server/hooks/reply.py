@@ -23,6 +23,10 @@ from claudemem_daemon.server.hooks.sessions import Plan
 from claudemem_daemon.server.hooks.transcripts import forked_from
 
 OBSERVER: Final = "CLAUDE_MEM_OBSERVER_SESSION_DIR"
+LATE: Final = "deadline"
+TOO_LARGE: Final = "rows_too_large"
+"""Warnings of rows that are missing: because time was over, and because those before them are so
+large."""
 MORE: Final = "\n(More comes with the next prompts.)"
 
 
@@ -45,34 +49,21 @@ def reply(
     settings = pipeline.configuration.snapshot(question)
     forks = plan.forks if plan is not None else None
     certain = certain and not settings.show_last_message and not forks
-    asked = _Asked(call, question, plan or Plan("whole"), pipeline, deadline, certain)
-    own = (env.get(OBSERVER), os.path.join(settings.data_dir, "observer-sessions"))
-    if any(cwd is not None and one and _within(cwd, one) for one in own):
-        return asked.nothing("claude-mem's own session")
+    answer = _Reply(call, question, plan or Plan("whole"), pipeline, deadline, certain)
+    claude_mems = (env.get(OBSERVER), os.path.join(settings.data_dir, "observer-sessions"))
+    if any(cwd is not None and folder and _within(cwd, folder) for folder in claude_mems):
+        return answer.nothing()
     if call.kind == "prompt":
-        if settings.prompt_context == "off":
-            return asked.nothing("prompt context is off")
         if settings.prompt_context == "full":
-            return asked.whole()
-        if plan is None:
-            return asked.nothing("no session to tell news to")
+            return answer.whole()
+        if settings.prompt_context == "off" or plan is None:
+            return answer.nothing()
     if plan is None:
-        return asked.whole()
+        return answer.whole()
     marks = plan.marks
     if plan.forks and (parent := forked_from(call, plan.forks)) is not None:
         marks = plan.forks[parent]
-    return asked.whole() if marks is None else asked.news(marks)
-
-
-def silent(call: HookCall) -> str | None:
-    """Why a call gets nothing whatever its session was told; None where that is not so."""
-    if call.kind is None:
-        return f"{call.caller} takes no context at {call.event or 'this event'}"
-    if call.skipped:
-        return "not a session or prompt of a person"
-    if call.cwd is None and call.kind != "forget":
-        return "no usable cwd"
-    return None
+    return answer.whole() if marks is None else answer.news(marks)
 
 
 def answer_key(call: HookCall, env: Mapping[str, str], plan: Plan | None) -> Hashable:
@@ -96,7 +87,7 @@ def _folder(call: HookCall, pipeline: Pipeline) -> tuple[str | None, bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Reply:
     call: HookCall
     question: Question
     plan: Plan
@@ -105,9 +96,8 @@ class _Asked:
     certain: bool
     """Whether everything the answer is made of is among its dependencies."""
 
-    def nothing(self, detail: str, marks: Marks | None = None) -> HookAnswer:
-        call = self.call
-        return HookAnswer(no_output(call.caller), detail, call.event, self.question.cwd, marks)
+    def nothing(self, marks: Marks | None = None) -> HookAnswer:
+        return HookAnswer(no_output(self.call.caller), self.question.cwd, marks)
 
     def whole(self) -> HookAnswer:
         most, unit = cap_of(self.call.caller, self.call.kind)
@@ -116,18 +106,16 @@ class _Asked:
         rows = answer.selection
         if self.call.guessed and not (rows.observations or rows.summaries):
             # That nothing is known of a folder nobody named is not worth a word.
-            return self.nothing("no cwd")
+            return self.nothing()
         marks = {**(self.plan.marks or {}), **marks_of(rows)}
         digest = hashlib.sha256(context.text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         if context.text and digest == self.plan.unless:
-            return self.nothing("another entry has answered this event", marks)
+            return self.nothing(marks)  # Another entry has answered this event.
         message = ""
         if self.call.kind == "start" and answer.resolved.settings.show_terminal_output:
             message = summary_line(rows, context)
         return HookAnswer(
             write_output(self.call, context.text, message),
-            f"whole context, {context.observations} observations",
-            self.call.event,
             self.question.cwd,
             marks,
             digest,
@@ -139,32 +127,34 @@ class _Asked:
         rest waits for the next prompt, as everything does when time was over."""
         answer = self._since(told)
         now = marks_of(answer.selection)
-        kept = {path: mark for path, mark in told.items() if not _began_anew(mark, now.get(path))}
-        if len(kept) < len(told):
-            answer = self._since(kept)
+        told_before = {
+            path: mark for path, mark in told.items() if not _began_anew(mark, now.get(path))
+        }
+        if len(told_before) < len(told):
+            answer = self._since(told_before)
             now = marks_of(answer.selection)
         limit = answer.resolved.settings.limit
-        marks = {**kept, **now}
-        more = 0 < limit <= len(answer.selection.observations) or _too_large(answer.selection)
+        marks = {**told_before, **now}
+        more = 0 < limit <= len(answer.selection.observations) or _warned(
+            answer.selection, TOO_LARGE
+        )
         if more:
-            answer, marks = self._first_of_many(kept, marks, limit)
+            answer, marks = self._first_of_many(told_before, marks, limit)
         # Of a store without a mark the same rows would come again.
-        rows = tuple(one for one in answer.selection.observations if one.store in now)
-        if _late(answer.selection):
-            return self.nothing("no time for news")
+        rows = tuple(row for row in answer.selection.observations if row.store in now)
+        if _warned(answer.selection, LATE):
+            return self.nothing()
         if not rows:
-            none = self.nothing("news, 0 observations", marks)
+            none = self.nothing(marks)
             # With the marks unchanged, no session has news: rows of its own are past no mark.
             known = self.certain and marks == told
             return replace(none, dependencies=answer.dependencies) if known else none
         context, rows, marks = self._fitted(answer, rows, marks, more=more)
         if not context.complete:
-            return self.nothing("no time for news")
+            return self.nothing()
         more = more or len(rows) < len(answer.selection.observations)
         return HookAnswer(
             write_output(self.call, context.text + (MORE if more else "")),
-            f"news, {len(rows)} observations",
-            self.call.event,
             self.question.cwd,
             marks,
         )
@@ -182,8 +172,8 @@ class _Asked:
             }
             answer = self._since(told, {path: mark.highest for path, mark in marks.items()})
             rows = len(answer.selection.observations)
-            whole = 0 < rows < limit and not _too_large(answer.selection)
-            if _late(answer.selection) or whole or max(spans.values(), default=0) <= 1:
+            whole = 0 < rows < limit and not _warned(answer.selection, TOO_LARGE)
+            if _warned(answer.selection, LATE) or whole or max(spans.values(), default=0) <= 1:
                 return answer, marks
             if rows == 0:
                 # All that is new comes later.
@@ -200,9 +190,9 @@ class _Asked:
                 return context, rows, marks
             rows, left = _first(rows, context.observations)
             more = True
-            for one in left:
-                mark = marks[one.store]
-                marks[one.store] = replace(mark, highest=min(mark.highest, one.id - 1))
+            for row in left:
+                mark = marks[row.store]
+                marks[row.store] = replace(mark, highest=min(mark.highest, row.id - 1))
 
     def _since(self, marks: Marks, until: Mapping[str, int] | None = None) -> Answer:
         since = {path: mark.highest for path, mark in marks.items()}
@@ -220,14 +210,8 @@ def _highest(marks: Marks, path: str) -> int:
     return marks[path].highest if path in marks else 0
 
 
-def _late(selection: Selection) -> bool:
-    """Whether rows are missing because time was over."""
-    return any(one.code == "deadline" for one in selection.warnings)
-
-
-def _too_large(selection: Selection) -> bool:
-    """Whether rows are missing because those before them are so large."""
-    return any(one.code == "rows_too_large" for one in selection.warnings)
+def _warned(selection: Selection, code: str) -> bool:
+    return any(warning.code == code for warning in selection.warnings)
 
 
 def _first(
@@ -235,19 +219,19 @@ def _first(
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
     """The `count` rows that were written first in their stores, and the others; both in the order
     of `rows`."""
-    order = sorted(rows, key=lambda one: (one.store, one.id))
-    chosen = {(one.store, one.id) for one in order[:count]}
+    order = sorted((row.store, row.id) for row in rows)
+    chosen = set(order[:count])
     return (
-        tuple(one for one in rows if (one.store, one.id) in chosen),
-        tuple(one for one in rows if (one.store, one.id) not in chosen),
+        tuple(row for row in rows if (row.store, row.id) in chosen),
+        tuple(row for row in rows if (row.store, row.id) not in chosen),
     )
 
 
 def marks_of(selection: Selection) -> dict[str, Mark]:
     """How far an answer goes in each store. One that failed in the middle has no mark: what was not
     read of it is still to be told."""
-    read = {one.path for one in selection.stores if one.ok}
-    files = {one.path: one.identity for one in selection.versions}
+    read = {store.path for store in selection.stores if store.ok}
+    files = {version.path: version.identity for version in selection.versions}
     return {
         path: Mark(highest, files.get(path))
         for path, highest in selection.high_water.items()
@@ -271,13 +255,12 @@ def summary_line(selection: Selection, context: Context) -> str:
         return ""
     if not context.observations:
         return "claude-mem: no observations here; why: claudemem-daemon explain"
-    checkouts = {one.path or one.key for one in selection.projects if one.observations}
+    checkouts = {
+        project.path or project.key for project in selection.projects if project.observations
+    }
     moment = Clock(local_zone(os.environ)).at(selection.observations[0].created_at_epoch)
-    parts = [
-        _count(context.observations, "observation"),
-        f"from {_count(len(checkouts), 'worktree')}",
-    ]
-    line = f"claude-mem: {' '.join(parts)}, newest {moment.day} {moment.time}".rstrip()
+    rows, places = _count(context.observations, "observation"), _count(len(checkouts), "worktree")
+    line = f"claude-mem: {rows} from {places}, newest {moment.day} {moment.time}".rstrip()
     if context.left_out:
         line += f", {context.left_out} older left out"
     return f"{line}. To see them: claudemem-daemon context"
