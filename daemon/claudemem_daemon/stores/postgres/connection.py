@@ -4,192 +4,251 @@ where the network swallows packets."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+import select
+import time
+from typing import Any, Final
 
 import psycopg
-from psycopg import errors
-from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.failures import slow, store_error
+from claudemem_daemon.stores.postgres.sql import Parameter, Query
 
-T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
-Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 CONNECT_SECONDS: Final = 10
 """For one attempt, which runs in the background; no request waits so long."""
+BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+TIMEOUT: Final = "SELECT set_config('statement_timeout', %s, true)"
 SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 STATE: Final = (
     f"{SNAPSHOT}, (extract(epoch FROM now()) * 1000000)::bigint,"
-    " pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot())"
-)
-LATE_MICROSECONDS: Final = 2_000_000
-"""A row is dated when its transaction began. So long may one have run before it was committed."""
-BEGIN: Final = (
-    "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off;"
-    " SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off;"
-    " SET LOCAL plan_cache_mode = force_generic_plan"
+    " pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot()),"
+    " set_config('jit', 'off', true), set_config('enable_sort', 'off', true),"
+    " set_config('enable_bitmapscan', 'off', true),"
+    " set_config('plan_cache_mode', 'force_generic_plan', true)"
 )
 """The planner has no statistics of our filters, and would read and sort all rows of a project for
-the newest few. With these it goes down the index where there is one, and plans a statement once."""
+the newest few. With these it goes down the index where there is one, and plans a statement once.
+They end with the transaction: behind a pooler the next session is another's."""
+LATE_MICROSECONDS: Final = 2_000_000
+"""A row is dated when its transaction began. So long may one have run before it was committed."""
+GRACE_SECONDS: Final = 0.25
+"""How much longer than the server's own `statement_timeout` we wait for its answer."""
+WAIT_MS: Final = 100
+"""Then the deadline is compared again: another thread can bring it forward."""
+MAX_PREPARED: Final = 64
+"""Statements of a session for which the server keeps a plan."""
+BINARY: Final = 1
 UNKNOWN: Final = re.compile(r"^(database|role) .* does not exist$")
 """Of a connection that failed there is nothing but text."""
 WRONG_URL: Final = re.compile(rf"{UNKNOWN.pattern}|\binvalid \S+ value\b")
-GRACE_SECONDS: Final = 0.25
-"""How much longer than the server's own `statement_timeout` we wait for its answer."""
-
-
-class Late(psycopg.OperationalError):
-    """The deadline came before the server's answer."""
-
-
-class Server(psycopg.Connection[tuple[Any, ...]]):
-    """psycopg's connection, whose waits end at `deadline`."""
-
-    deadline: Deadline | None = None
-
-    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        if self.deadline is not None:
-            left = self.deadline.remaining() + GRACE_SECONDS
-            timeout = left if timeout is None else min(left, timeout)
-        try:
-            return super().wait(gen, interval, timeout)
-        except psycopg.OperationalError as error:
-            # What the server said has a state; it is not away.
-            if self.deadline is not None and self.deadline.passed and error.sqlstate is None:
-                raise Late from None
-            raise
+NO_PASSWORD: Final = re.compile("authentication failed|no password supplied")
+NO_ENTRY: Final = re.compile("pg_hba.conf|not permitted to log in|permission denied for database")
 
 
 class Session:
-    """An open connection, used by one thread at a time."""
+    """An open connection, used by one thread at a time. Every method raises `StoreError`; then the
+    session is closed, and whoever asks again gets the same error."""
 
     def __init__(self, url: str, path: str) -> None:
-        """Connect. Raises `StoreError`."""
-        self.path = path
-        """The URL without secrets, for messages."""
+        """path: the URL without secrets, for messages."""
+        self._path = path
+        self._deadline = Deadline.after(0)
         self._allowed = 0.0
         """Seconds that the server lets a statement take, in the transaction that runs."""
+        self._prepared: dict[str, bytes] = {}
+        """Text of a statement -> its name on the server."""
+        self._unread = 0
+        """How many messages were sent whose results were not read."""
+        self._error: StoreError | None = None
         try:
-            self._server = Server.connect(
+            self._connection = psycopg.connect(
                 url,
                 autocommit=True,
                 application_name="claudemem-daemon",
+                client_encoding="UTF8",
                 connect_timeout=CONNECT_SECONDS,
                 # A peer that is gone without a word is noticed though nobody asks it.
                 keepalives_idle=30,
                 keepalives_interval=10,
                 keepalives_count=3,
             )
-        except (psycopg.Error, OSError, ValueError) as error:
-            raise translate(error, path) from None
+        except (psycopg.ProgrammingError, ValueError):
+            raise wrong_url(path) from None
+        except (psycopg.Error, OSError) as error:
+            raise translate(path, "", str(error)) from None
+        # libpq itself: what a cursor does around it takes longer than the round trip.
+        self._server = self._connection.pgconn
+        self._server.nonblocking = 1
+        self._server.enter_pipeline_mode()
+        self._poll = select.poll()
+        self._loader = Transformer(self._connection)
 
     @property
     def usable(self) -> bool:
-        return not self._server.closed
+        return self._error is None
 
     def begin(self, deadline: Deadline) -> tuple[str, int]:
         """Start a transaction that sees one state: what tells that state from every other, and up
         to which microsecond it has every row. Rows dated later may be of a transaction that began
-        earlier: while one runs, those of the last seconds are not sure.
-
-        Raises `StoreError`, as every method does.
-        """
-        self._server.deadline = deadline
-        # One message, one round trip. All LOCAL: behind a pooler the next session is another's.
-        cursor = self._run(f"{BEGIN}; {self._set_timeout(deadline.remaining())}; {STATE}")
-        while cursor.nextset():
-            pass
-        snapshot, now, running = cursor.fetchone() or ("", 0, True)
-        return str(snapshot), int(now) - (LATE_MICROSECONDS if running else 0)
+        earlier: while one runs, those of the last seconds are not sure."""
+        self._deadline = deadline
+        ((snapshot, now, running, *_),) = self._ask(Query(BEGIN), self._timeout(), Query(STATE))
+        return snapshot, now - (LATE_MICROSECONDS if running else 0)
 
     def snapshot(self, deadline: Deadline) -> str:
         """The state that a transaction would see if it began now; one round trip."""
-        self._server.deadline = deadline
-        return str(self._run(SNAPSHOT).fetchall()[0][0])
+        self._deadline = deadline
+        ((snapshot,),) = self._ask(Query(SNAPSHOT))
+        return str(snapshot)
 
     def extend(self, deadline: Deadline) -> None:
         """Give statements until a later deadline; the server cancels those that take longer. An
         earlier one is the caller's to keep: a server that is busy is not away."""
-        known = self._server.deadline
-        if known is None or deadline.at > known.at:
-            self._server.deadline = deadline
+        if deadline.at > self._deadline.at:
+            self._deadline = deadline
 
     def interrupt(self) -> None:
-        self._server.deadline = Deadline.after(0)
+        self._deadline = Deadline.after(-GRACE_SECONDS)
 
-    def rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
-        """All rows of a statement, prepared by the server when it comes often."""
-        left = self._server.deadline.remaining() if self._server.deadline is not None else 0
-        # What it would allow anyhow is not worth a round trip.
-        if not left / 2 <= self._allowed <= left + GRACE_SECONDS / 2:
-            self._run(self._set_timeout(left))
-        return self._run(statement, parameters).fetchall()
+    def rows(self, query: Query) -> Rows:
+        left = self._deadline.remaining()
+        if left / 2 <= self._allowed <= left + GRACE_SECONDS / 2:
+            return self._ask(query)
+        return self._ask(self._timeout(), query)
 
     def end(self) -> None:
-        """End the transaction; a session that cannot is closed."""
-        if self._server.closed:
-            return
-        try:
-            self._server.execute("ROLLBACK")
-        except (psycopg.Error, OSError):
-            self.close()
+        """End the transaction. What the server says to it is read with the next answer."""
+        if self.usable:
+            try:
+                self._send(Query("ROLLBACK"))
+                self._server.flush()
+            except psycopg.Error as error:
+                self._fail(translate(self._path, "", str(error)))
 
     def close(self) -> None:
-        # `close` says good-bye to the server, and does not wait for its answer.
-        self._server.close()
+        self._fail(store_error(self._path, "away", "the connection was closed"))
 
-    def _set_timeout(self, seconds: float) -> str:
-        self._allowed = max(0.001, seconds)
-        return f"SET LOCAL statement_timeout = {int(self._allowed * 1000)}"
+    def _fail(self, error: StoreError) -> StoreError:
+        if self._error is None:
+            self._error = error
+            self._connection.close()
+        return self._error
 
-    def _run(self, statement: str, parameters: Sequence[object] = ()) -> Cursor:
-        # Without parameters a `%` in the text is no placeholder; a list is an array to the server.
-        given = [list(one) if isinstance(one, tuple) else one for one in parameters] or None
+    def _timeout(self) -> Query:
+        self._allowed = max(0.001, self._deadline.remaining())
+        return Query(TIMEOUT, (int(self._allowed * 1000),))
+
+    def _ask(self, *queries: Query) -> Rows:
+        """The rows of the last query, in one round trip."""
+        if self._error is not None:
+            raise self._error
         try:
-            return self._server.execute(statement, given)
-        except (psycopg.Error, OSError) as error:
-            raise self._broken(error) from None
+            self._send(*queries)
+            return self._receive()
+        except StoreError as error:
+            raise self._fail(error) from None
+        except TimeoutError:
+            what = "the server is away (no answer in time)"
+            raise self._fail(store_error(self._path, "away", what)) from None
+        except (psycopg.Error, OSError, ValueError) as error:
+            raise self._fail(translate(self._path, "", str(error))) from None
 
-    def _broken(self, error: Exception) -> StoreError:
-        if isinstance(error, Late | errors.InterfaceError):
-            # What the server still sends belongs to no question that we will ask.
-            self.close()
-        return translate(error, self.path)
+    def _send(self, *queries: Query) -> None:
+        for query in queries:
+            values = [_encoded(value) for value in query.parameters]
+            name = self._prepared.get(query.text)
+            if name is None and len(self._prepared) < MAX_PREPARED:
+                name = self._prepared[query.text] = b"claudemem%d" % len(self._prepared)
+                self._server.send_prepare(name, _numbered(query.text))
+            if name is not None:
+                self._server.send_query_prepared(name, values, result_format=BINARY)
+            else:
+                text = _numbered(query.text)
+                self._server.send_query_params(text, values, result_format=BINARY)
+        self._server.pipeline_sync()
+        self._unread += 1
+
+    def _receive(self) -> Rows:
+        """The last rows of all that was asked. Raises `StoreError` for the first failure."""
+        rows: Rows = []
+        failure: StoreError | None = None
+        while self._unread:
+            while self._server.is_busy():
+                self._wait()
+            result = self._server.get_result()
+            if result is None:  # the end of one statement
+                if self._server.status != ConnStatus.OK:
+                    raise psycopg.OperationalError(self._server.get_error_message())
+            elif result.status == ExecStatus.PIPELINE_SYNC:
+                self._unread -= 1
+            elif result.status == ExecStatus.TUPLES_OK:
+                self._loader.set_pgresult(result)
+                rows = self._loader.load_rows(0, result.ntuples, tuple)
+            elif result.status == ExecStatus.FATAL_ERROR and failure is None:
+                state = result.error_field(DiagnosticField.SQLSTATE) or b""
+                message = result.error_field(DiagnosticField.MESSAGE_PRIMARY)
+                words = message.decode(errors="replace") if message else result.get_error_message()
+                failure = translate(self._path, state.decode(), words)
+        if failure is not None:
+            raise failure
+        return rows
+
+    def _wait(self) -> None:
+        """For more of the answer. Raises `TimeoutError`."""
+        left = self._deadline.at + GRACE_SECONDS - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        unsent = select.POLLOUT if self._server.flush() else 0
+        self._poll.register(self._server.socket, select.POLLIN | unsent)
+        self._poll.poll(min(left * 1000, WAIT_MS))
+        self._server.consume_input()
 
 
-def translate(error: Exception, place: str) -> StoreError:
-    """What the server's or libpq's complaint means, in one line without a secret."""
-    state, words, line = getattr(error, "sqlstate", None), str(error), first_line(error)
-    if isinstance(error, Late):
-        return store_error(place, "away", "the server is away (no answer in time)")
-    if isinstance(error, errors.QueryCanceled | errors.InFailedSqlTransaction):
-        return slow(place)
-    if isinstance(error, errors.InsufficientPrivilege):
+def _encoded(value: Parameter) -> bytes:
+    """A value as PostgreSQL reads it, which has no NUL in texts."""
+    if isinstance(value, tuple):
+        quoted = (one.replace("\\", "\\\\").replace('"', '\\"') for one in value)
+        value = "{" + ",".join(f'"{one}"' for one in quoted) + "}"
+    return str(value).replace("\0", "\ufffd").encode(errors="replace")
+
+
+def _numbered(text: str) -> bytes:
+    """With `$1` for the first `%s`, and so on."""
+    first, *others = text.split("%s")
+    return (first + "".join(f"${n}{part}" for n, part in enumerate(others, 1))).encode()
+
+
+def translate(path: str, state: str, message: str) -> StoreError:
+    """What the server's or libpq's complaint means, in one line without a secret. state: the
+    SQLSTATE, empty where there is text alone."""
+    # libpq's preamble repeats host and port.
+    line = message.strip().partition("\n")[0].rpartition("failed: ")[2]
+    line = line.removeprefix("FATAL:").strip()[:160]
+    if state == "57014":
+        return slow(path)
+    if state == "42501":
         what = "its user may not read it; grant it SELECT on observations and server_sessions"
-        return store_error(place, "refused", what)
-    if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
-        return store_error(place, "foreign", f"not the database of a claude-mem server ({line})")
-    if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification) or (
-        "authentication failed" in words or "no password supplied" in words
-    ):
+        return store_error(path, "refused", what)
+    if state in ("42P01", "42703"):
+        return store_error(path, "foreign", f"not the database of a claude-mem server ({line})")
+    if NO_PASSWORD.search(message):
         what = "the server refuses the password; put the right one into ~/.pgpass"
-        return store_error(place, "refused", what)
-    if isinstance(error, psycopg.ProgrammingError | ValueError) or WRONG_URL.search(line):
-        # What libpq quotes of a URL that it cannot read may be the password.
-        told = f"{line}: correct" if UNKNOWN.search(line) else "correct"
-        what = f"cannot be asked; {told} its URL in CLAUDE_MEM_DAEMON_STORES"
-        return store_error(place, "unreadable", what)
-    if state is None or state[:2] in ("08", "57"):
-        return store_error(place, "away", f"the server is away ({line})")
-    return store_error(place, "unreadable", f"cannot be read ({state}: {line})")
+        return store_error(path, "refused", what)
+    if NO_ENTRY.search(line):
+        return store_error(path, "refused", f"the server lets its user not in ({line})")
+    if WRONG_URL.search(line):
+        return wrong_url(path, f"{line}: " if UNKNOWN.search(line) else "")
+    if not state or state[:2] in ("08", "57"):
+        return store_error(path, "away", f"the server is away ({line})")
+    return store_error(path, "unreadable", f"cannot be read ({state}: {line})")
 
 
-def first_line(error: Exception) -> str:
-    """The complaint without libpq's preamble, which repeats host and port."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    line = lines[0] if lines else type(error).__name__
-    return line.rpartition("failed: ")[2].removeprefix("FATAL:").strip()[:160]
+def wrong_url(path: str, why: str = "") -> StoreError:
+    """What libpq quotes of a URL that it cannot read may be the password."""
+    what = f"cannot be asked; {why}correct its URL in CLAUDE_MEM_DAEMON_STORES"
+    return store_error(path, "unreadable", what)

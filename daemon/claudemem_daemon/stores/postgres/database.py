@@ -6,11 +6,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import ClassVar, Final
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.failures import store_error
 from claudemem_daemon.stores.interface import StoreUse, store_use
 from claudemem_daemon.stores.model import StoreVersion
 from claudemem_daemon.stores.postgres import sql
@@ -38,22 +39,24 @@ class DatabaseStore:
         self.path = path
         self._url = url
         self._numbers = numbers
-        self._lock = threading.Lock()
-        self._attempted = threading.Condition(self._lock)
+        self._lock = threading.Condition()
+        """Notified when an attempt to connect has ended."""
         self._connecting = False
         self._idle: list[Session] = []
         self._in_use: set[Session] = set()
-        self._last_used: float | None = None
+        self._last_used = 0.0
         self._error: StoreError | None = None
+        """What went wrong last, until something goes right."""
         self._away: StoreError | None = None
+        """Why no session can be had."""
         self._away_number = 0
         self._failures = 0
         self._retry_at = 0.0
         self._answers: Answers | None = None
-        self._remembered = RecentValues(), recent
+        self._answers_at = 0.0
         self._outdated = 0
         """The number of a state that the database left."""
-        self._answers_at = 0.0
+        self._remembered = RecentValues(), recent
         self._index: Index = "missing"
         self._index_until = 0.0
         self._read_ms: float | None = None
@@ -61,53 +64,40 @@ class DatabaseStore:
 
     @contextmanager
     def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[DatabaseReader]:  # noqa: ARG002 - nobody waits for a reader here
-        """One state of the database. Where its server is away, what was read last stands in, and
-        the reader has `trouble`; where nothing was read, raises `StoreError`."""
-        started = time.monotonic()
+        """One state of the database. Where it cannot be had, what was read last stands in, and the
+        reader has `trouble`; where nothing was read, raises `StoreError`."""
+        started, known = time.monotonic(), self._error
         try:
-            session = self._session(deadline)
-        except StoreError as error:
-            yield self._stand_in(error)
-            return
-        try:
-            try:
-                answers = self._state(*session.begin(deadline))
-                indexed = self._find_index(session)
-            except StoreError as error:
-                if error.reason != "away":
-                    raise
-                yield self._stand_in(error)
-                return
-            if self._error is not None and self._error.reason == "away":
-                self._error = None
-            known = self._error
-            reader = DatabaseReader(
-                answers, self._version(answers.number), self._remembered, session, indexed
-            )
-            yield reader
-            if reader.has_read and self._error is known:  # nothing failed this time
-                self._error = None
+            with ExitStack() as stack:
+                try:
+                    session = stack.enter_context(self._session(deadline))
+                    reader = self._begin(session, deadline)
+                    stack.callback(session.end)
+                except StoreError as error:
+                    reader = self._stand_in(self.failed(error))
+                yield reader
         except StoreError as error:
             raise self.failed(error) from None
-        finally:
-            session.end()
-            self._give_back(session)
+        if reader.trouble is not None:
+            return
         self._read_ms = (time.monotonic() - started) * 1000
+        # Something was read, and nothing failed this time.
+        back = known is not None and known.reason == "away"
+        if self._error is known and (reader.has_read or back):
+            self._error = None
 
     @property
     def idle_since(self) -> float | None:
         """When a session was last used, on the monotonic clock; None where none is open."""
-        with self._lock:
-            if self._in_use:
-                return time.monotonic()
-            return self._last_used if self._idle else None
+        if self._in_use:
+            return time.monotonic()
+        return self._last_used if self._idle else None
 
     def failed(self, error: StoreError) -> StoreError:
         """Note what ended a reading, for `describe` and for the back-off."""
         self._error = error
         if error.reason == "away":
-            with self._lock:
-                self._note_away(error)
+            self._note_away(error)
         return error
 
     def describe(self) -> StoreUse:
@@ -126,79 +116,86 @@ class DatabaseStore:
             for session in self._in_use:
                 session.interrupt()
 
-    def _version(self, number: int) -> StoreVersion:
-        return StoreVersion(self.path, (self.path,), number, racy=False, still=self._still)
+    def _begin(self, session: Session, deadline: Deadline) -> DatabaseReader:
+        snapshot, complete = session.begin(deadline)
+        now = time.monotonic()
+        if now > self._index_until:
+            ((present, rows),) = session.rows(sql.INDEXED)
+            self._index = "present" if present else "missing" if rows >= MANY_ROWS else "needless"
+            self._index_until = now + INDEX_SECONDS
+        with self._lock:
+            self._answers_at = time.time()
+            answers = self._answers
+            if answers is None or answers.snapshot != snapshot:
+                oldest = answers.oldest if answers is not None else {}
+                answers = Answers(snapshot, next(self._numbers), complete, oldest)
+                self._answers = answers
+        return self._reader(answers, answers.number, session)
+
+    def _stand_in(self, error: StoreError) -> DatabaseReader:
+        """What was read last. Raises `error` where nothing was."""
+        answers = self._answers
+        if answers is None or not answers.known:
+            raise error
+        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(self._answers_at))
+        trouble = StoreError(
+            f"{error.message}; its rows here were read at {at}", path=self.path, reason=error.reason
+        )
+        return self._reader(answers, self._away_number, trouble)
+
+    def _reader(
+        self, answers: Answers, number: int, source: Session | StoreError
+    ) -> DatabaseReader:
+        version = StoreVersion(self.path, (self.path,), number, racy=False, still=self._still)
+        return DatabaseReader(answers, version, self._remembered, self._index, source)
 
     def _still(self, number: int) -> bool:
         """Whether nothing was committed since: one round trip. An answer without the server holds
         until an attempt to reach it has ended."""
-        with self._lock:
-            away, answers = self._away is not None, self._answers
-            if number == self._outdated or number != (
-                self._away_number if away else answers.number if answers else 0
-            ):
-                return False
-        if away:
-            self._attempt_if_due()
-            return self._away_number == number and self._away is not None
+        answers = self._answers
+        if self._away is not None:
+            self._connect_if_due()
+            return number == self._away_number and self._away is not None
+        if answers is None or number != answers.number or number == self._outdated:
+            return False
         deadline = Deadline.after(PROBE_SECONDS)
         try:
-            session = self._session(deadline)
-        except StoreError:
-            return False
-        try:
-            if answers is not None and session.snapshot(deadline) == answers.snapshot:
-                return True
-            self._outdated = number
-            return False
+            with self._session(deadline) as session:
+                same = session.snapshot(deadline) == answers.snapshot
         except StoreError as error:
             self.failed(error)
             return False
-        finally:
-            self._give_back(session)
+        if not same:
+            self._outdated = number
+        return same
 
-    def _stand_in(self, error: StoreError) -> DatabaseReader:
-        """What was read last. Raises `StoreError` where nothing was."""
-        self.failed(error)
-        answers = self._answers
-        if not answers:
-            raise error
-        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(self._answers_at))
-        trouble = StoreError(
-            f"{error.message}; its rows here were read at {at}", path=self.path, reason="away"
-        )
-        version = self._version(self._away_number)
-        return DatabaseReader(answers, version, self._remembered, None, self._index, trouble)
-
-    def _session(self, deadline: Deadline) -> Session:
-        """An idle session, or one that a thread of its own opens: to connect can take as long as
-        the network likes. Only the first attempt after a good time is waited for."""
+    @contextmanager
+    def _session(self, deadline: Deadline) -> Iterator[Session]:
+        """An idle session, or a new one. Only the first attempt after a good time is waited for."""
         with self._lock:
             self._last_used = time.monotonic()
-            while self._idle:
-                session = self._idle.pop()
-                if session.usable:
-                    self._in_use.add(session)
-                    return session
-            away = self._away
-        self._attempt_if_due()
-        if away is not None:
-            raise away
-        with self._lock:
-            while self._connecting and not self._idle and not deadline.passed:
-                self._attempted.wait(deadline.remaining())
-            if self._idle:
-                session = self._idle.pop()
-                self._in_use.add(session)
-                return session
-            known = self._away
-        raise known or self.failed(
-            StoreError(
-                f"{self.path}: the server is away (no answer yet)", path=self.path, reason="away"
-            )
-        )
+            while not self._idle:
+                self._connect_if_due()
+                if self._away is not None or self._closed or deadline.passed:
+                    break
+                self._lock.wait(deadline.remaining())
+            if not self._idle:
+                what = "the server is away (no answer yet)"
+                raise self._away or store_error(self.path, "away", what)
+            session = self._idle.pop()
+            self._in_use.add(session)
+        try:
+            yield session
+        finally:
+            with self._lock:
+                self._in_use.remove(session)
+                keep = session.usable and not self._closed and len(self._idle) < MAX_IDLE
+                if keep:
+                    self._idle.append(session)
+            if not keep:
+                session.close()
 
-    def _attempt_if_due(self) -> None:
+    def _connect_if_due(self) -> None:
         with self._lock:
             if self._connecting or self._closed or time.monotonic() < self._retry_at:
                 return
@@ -206,52 +203,29 @@ class DatabaseStore:
         threading.Thread(target=self._connect, name="claudemem-postgres", daemon=True).start()
 
     def _connect(self) -> None:
-        failure: StoreError | None = None
+        """In a thread of its own: it can take as long as the network likes."""
+        session: Session | None = None
         try:
             session = Session(self._url, self.path)
         except StoreError as error:
-            failure = error
+            self._note_away(error)
         with self._lock:
             self._connecting = False
-            if failure is not None:
-                self._note_away(failure)
-            else:
+            if session is not None:
                 self._away, self._failures, self._retry_at = None, 0, 0.0
                 self._idle.append(session)
-            self._attempted.notify_all()
+            self._lock.notify_all()
         if self._closed:
             self.let_go()
 
     def _note_away(self, error: StoreError) -> None:
-        """With the lock: no request waits for this server before an attempt succeeds."""
-        first, longest = RETRY_SECONDS
-        now = time.monotonic()
-        if self._away is None or now >= self._retry_at:
-            self._retry_at = now + min(first * 2**self._failures, longest)
-            self._failures = min(self._failures + 1, 10)
-            self._away_number = next(self._numbers)
-        self._away = error
-
-    def _state(self, snapshot: str, complete: int) -> Answers:
+        """No request waits for this server before an attempt succeeds."""
         with self._lock:
-            self._answers_at = time.time()
-            if self._answers is None or self._answers.snapshot != snapshot:
-                oldest = self._answers.oldest if self._answers is not None else {}
-                self._answers = Answers(snapshot, next(self._numbers), complete, oldest)
-            return self._answers
-
-    def _find_index(self, session: Session) -> Index:
-        if time.monotonic() > self._index_until:
-            ((present, rows),) = session.rows(sql.INDEXED.text)
-            self._index = "present" if present else "missing" if rows >= MANY_ROWS else "needless"
-            self._index_until = time.monotonic() + INDEX_SECONDS
-        return self._index
-
-    def _give_back(self, session: Session) -> None:
-        with self._lock:
-            self._in_use.discard(session)
-            keep = session.usable and not self._closed and len(self._idle) < MAX_IDLE
-            if keep:
-                self._idle.append(session)
-        if not keep:
-            session.close()
+            now = time.monotonic()
+            if self._away is None or now >= self._retry_at:
+                first, longest = RETRY_SECONDS
+                self._retry_at = now + min(first * 2**self._failures, longest)
+                self._failures = min(self._failures + 1, 10)
+                self._away_number = next(self._numbers)
+            self._away = error
+        self.let_go()

@@ -78,20 +78,20 @@ NAMES_BY_INDEX: Final = Query(
 
 def present(names: Sequence[str], prefixes: Sequence[str]) -> Query:
     """`names` and the projects that begin with a prefix, and perhaps others, each with whether it
-    has an observation; one index step a name."""
+    has an observation; an index step or two a name."""
     # The last letter in the order of bytes, and the one in the order of ICU.
     end = "greatest(prefix || chr(1114111), prefix || chr(65535))"
     step = (
-        f"SELECT prefix, (SELECT {PROJECT} FROM observations WHERE {PROJECT} {{}}"
-        f" AND {PROJECT} < {end} ORDER BY {PROJECT} LIMIT 1)"
+        f"LATERAL (SELECT {PROJECT} AS name, kind FROM observations WHERE {PROJECT} {{}}"
+        f" AND {PROJECT} < {end} ORDER BY {PROJECT} LIMIT 1) AS next"
     )
     return Query(
-        "WITH RECURSIVE found(prefix, name) AS ("
-        f"{step.format('>= prefix')} FROM unnest(%s::text[]) AS prefix"
-        f" UNION ALL {step.format('> name')} FROM found WHERE name IS NOT NULL)"
-        f" SELECT name, EXISTS (SELECT 1 FROM observations AS o WHERE {PROJECT} = name"
-        f" AND {_of('observations')}) FROM (SELECT name FROM found WHERE name IS NOT NULL"
-        " UNION SELECT unnest(%s::text[])) AS every",
+        "WITH RECURSIVE found(prefix, name, kind) AS ("
+        f"SELECT prefix, next.* FROM unnest(%s::text[]) AS prefix, {step.format('>= prefix')}"
+        f" UNION ALL SELECT prefix, next.* FROM found, {step.format('> found.name')})"
+        " SELECT name, kind <> 'summary' OR EXISTS (SELECT 1 FROM observations AS o"
+        f" WHERE {PROJECT} = name AND {_of('observations')}) FROM (SELECT name, kind FROM found"
+        " UNION ALL SELECT name, 'summary' FROM unnest(%s::text[]) AS name) AS every",
         (tuple(prefixes), tuple(names)),
     )
 
@@ -217,10 +217,10 @@ def whole(table: Table, ids: Sequence[str]) -> Query:
 
 def by_name(names: Sequence[str]) -> Query:
     """Rows whose ids begin with one of `names`: id, microseconds."""
-    terms = " OR ".join("(o.id >= %s AND starts_with(o.id, %s))" for _ in names)
     return Query(
-        f"SELECT o.id, {MICROSECONDS} FROM observations AS o WHERE {terms or 'false'} LIMIT 100",
-        tuple(name for name in names for _ in range(2)),
+        f"SELECT DISTINCT o.id, {MICROSECONDS} FROM unnest(%s::text[]) AS name,"
+        " observations AS o WHERE o.id >= name AND starts_with(o.id, name) LIMIT 100",
+        (tuple(names),),
     )
 
 
@@ -250,10 +250,12 @@ def containing(words: Sequence[str], ids: Sequence[str]) -> Query:
     names = ("title", "subtitle", "narrative", "facts", "concepts")
     cells = [bounded("o.content", MAX_TEXT)]
     cells += [bounded(f"({METADATA})->>'{name}'", most_bytes(name)) for name in names]
-    terms = f" AND strpos(lower(concat_ws(' ', {', '.join(cells)})), lower(%s)) > 0" * len(words)
     return Query(
-        f"SELECT o.id, {MICROSECONDS} FROM observations AS o WHERE o.id = ANY(%s){terms}",
-        (tuple(ids), *words),
+        f"SELECT o.id, {MICROSECONDS} FROM observations AS o,"
+        f" LATERAL (SELECT lower(concat_ws(' ', {', '.join(cells)})) AS held OFFSET 0) AS texts"
+        " WHERE o.id = ANY(%s)"
+        " AND (SELECT bool_and(strpos(held, lower(word)) > 0) FROM unnest(%s::text[]) AS word)",
+        (tuple(ids), tuple(words)),
     )
 
 
@@ -278,7 +280,7 @@ def groups(wanted: Wanted, ids: Sequence[str] | None, without: Sequence[str]) ->
     (kind, _), (concept, _), (platform, _) = kinds
     given = [parameter for _, parameters in kinds for parameter in parameters]
     return Query(
-        f"SELECT wanted.project, NULL, {_TYPE}, coalesce({kind}, false), coalesce({concept}, false),"
+        f"SELECT wanted.project, NULL, coalesce({_TYPE}, ''), coalesce({kind}, false), coalesce({concept}, false),"
         f" true, {platform}, count(*) FROM unnest(%s::text[]) AS wanted(project)"
         f" JOIN observations AS o ON {PROJECT} = wanted.project"
         f" WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7",
@@ -334,7 +336,7 @@ def files_outside(wanted: Wanted) -> Query:
         f"SELECT o.id, {MICROSECONDS}, o.{PROJECT}, {_FILES} FROM observations AS o"
         f" WHERE o.{PROJECT} = ANY(%s) AND {_of('observations')}"
         f" AND NOT {LARGE}"
-        """ AND concat(o.metadata->'files_read', o.metadata->'files_modified') LIKE '%%"/%%'""",
+        """ AND concat(o.metadata->'files_read', o.metadata->'files_modified') LIKE '%"/%'""",
         (wanted.projects,),
     )
 
