@@ -38,7 +38,7 @@ def ask(machine: Machine, daemon: Daemon) -> tuple[list[str], list[str]]:
 
 def set_url(machine: Machine, url: str) -> None:
     (machine.home / ".claude-mem" / "settings.json").write_text(
-        json.dumps({"CLAUDE_MEM_DAEMON_STORES": {"*": url}})
+        json.dumps({"CLAUDE_MEM_DAEMON_STORES": {"*": url}, "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 5000})
     )
 
 
