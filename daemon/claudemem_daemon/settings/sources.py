@@ -43,6 +43,8 @@ def read_bytes(path: str) -> bytes | Rejected | None:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        return Rejected("is not a regular file")
     except (OSError, ValueError) as error:
         return Rejected(f"cannot be read ({getattr(error, 'strerror', None) or error})")
     return data if len(data) <= MAX_BYTES else Rejected(f"has more than {MAX_BYTES} bytes")
