@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.daemon import Daemon, Reply, read_all
+from tests.support.daemon import Daemon, Reply, command, read_all
 from tests.support.stores import add_observation, add_summary, make_store
 
 DOCUMENT = json.loads(
@@ -63,15 +63,28 @@ ENV = st.dictionaries(
 )
 
 
-@pytest.fixture(scope="module")
-def running(shared_daemon: Daemon) -> Iterator[Daemon]:
-    """One with rows in its store; what it wrote is looked at in the end."""
-    store = make_store(Path(shared_daemon.home) / ".claude-mem" / "claude-mem.db")
+def fill(home: str | Path) -> None:
+    store = make_store(Path(home) / ".claude-mem" / "claude-mem.db")
     for number in range(30):
         add_observation(store, project="app", title=f"row {number}")
     add_summary(store, project="app")
+
+
+@pytest.fixture(scope="module")
+def running(shared_daemon: Daemon) -> Iterator[Daemon]:
+    """One with rows in its store; what it wrote is looked at in the end."""
+    fill(shared_daemon.home)
     yield shared_daemon
     assert not FAULT.search(shared_daemon.errors()), shared_daemon.errors()
+
+
+@pytest.fixture
+def as_installed(home: Path) -> Iterator[Daemon]:
+    """Out of development mode, in which the event loop records a stack for each of its steps."""
+    fill(home)
+    with Daemon(home, program=command()) as daemon:
+        yield daemon
+        assert not FAULT.search(daemon.errors()), daemon.errors()
 
 
 def check(reply: Reply, path: str) -> None:
@@ -170,10 +183,11 @@ def test_clients_that_vanish_leave_no_line(running: Daemon, pytestconfig: pytest
 
 
 def test_a_normal_client_is_answered_beside_all_of_them(
-    running: Daemon, pytestconfig: pytest.Config
+    as_installed: Daemon, pytestconfig: pytest.Config
 ) -> None:
     """500 that say nothing, some that read nothing, some that ask for all, some that send a byte at a
     time, some that leave."""
+    running = as_installed
     ended = threading.Event()
     wrong: list[object] = []
 
