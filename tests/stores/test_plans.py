@@ -267,6 +267,29 @@ def test_a_plan_found_by_trying_is_taken_at_once_for_a_while(
 
 
 @pytest.mark.parametrize(("limit", "plan"), [(20, "time"), (50, "both")])
+def test_a_plan_is_given_up_once_times_are_of_two_units(
+    tmp_path: Path, limit: int, plan: str
+) -> None:
+    """In seconds a time is the smallest of the index, whatever its date."""
+    path = make_store(tmp_path / "s.db")
+    fill(path, many=900)
+    wanted = Wanted(projects=tuple(f"tree/{n}" for n in range(40)))
+    with open_pool() as pool, OtherProcess(path) as writer:
+
+        def newest() -> tuple[str, int]:
+            with pool.reading(StoreRef(path, "told"), Deadline.after(20)) as reader:
+                assert isinstance(reader, SqliteReader)
+                chosen = reader.plan("observations", wanted, limit)
+                with closing(reader.flow("observations", wanted, limit)) as flow:
+                    return chosen, next(flow).id
+
+        assert [newest(), newest()] == [(plan, 3920), (plan, 3920)]
+        later = (BASE_EPOCH + 864_000_000) // 1000
+        writer.run(f"UPDATE observations SET created_at_epoch = {later} WHERE id = 3100")
+        assert newest() == ("project", 3100)
+
+
+@pytest.mark.parametrize(("limit", "plan"), [(20, "time"), (50, "both")])
 def test_projects_whose_rows_are_all_old_do_not_cost_the_whole_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, plan: str
 ) -> None:

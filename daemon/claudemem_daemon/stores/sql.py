@@ -91,14 +91,23 @@ NARROW: Final = ", ".join(
 )
 
 
-def among(expression: str, values: Sequence[str]) -> Statement:
-    """Whether the expression is one of the texts."""
-    if len(values) > MAX_MARKS:
-        return Statement(f"{expression} IN {LIST}", (as_list(values),))
-    # Several times faster, in a condition on each row, than a list that SQLite has to take apart.
+def among(expression: str, names: Sequence[str]) -> Statement:
+    """Whether the expression is one of the names. The text is the same for any two or more: SQLite
+    takes a statement apart once."""
+    if len(names) != 1:
+        return Statement(f"{expression} IN {LIST}", (as_list(names),))
+    name = raw(names[0])
+    return Statement(
+        f"{expression} = {'?' if isinstance(name, str) else 'CAST(? AS TEXT)'}", (name,)
+    )
+
+
+def among_listed(expression: str, values: Sequence[str]) -> Statement:
+    """The same for a list of the settings: on each row several times faster."""
     given = tuple(map(raw, values))
-    marks = ["?" if isinstance(value, str) else "CAST(? AS TEXT)" for value in given]
-    return Statement(f"{expression} IN ({', '.join(marks)})", given)
+    if len(given) > MAX_MARKS or not all(isinstance(value, str) for value in given):
+        return among(expression, values)
+    return Statement(f"{expression} IN ({', '.join('?' * len(given))})", given)
 
 
 def ends(schema: Schema, table: Table) -> Statement | None:
@@ -272,7 +281,7 @@ def filter_terms(
     if table == "observations" and wanted.types is not None:
         kind = NO_ROW
         if "type" in schema.observations:
-            kind = among(lowered(bounded("type", MAX_NAME), wanted.types), wanted.types)
+            kind = among_listed(lowered(bounded("type", MAX_NAME), wanted.types), wanted.types)
     if table == "observations" and wanted.concepts is not None:
         concept = concept_term(schema, wanted.concepts)
     return kind, concept, _session_term(schema, wanted, table)
@@ -290,7 +299,7 @@ def concept_term(schema: Schema, concepts: Sequence[str]) -> Statement:
     """At least one of `concepts`, or too many to be read: such a row is shown without them."""
     if "concepts" not in schema.observations:
         return NO_ROW
-    listed = among(lowered("item.value", concepts), concepts)
+    listed = among_listed(lowered("item.value", concepts), concepts)
     term = (
         f"(octet_length(concepts) > {MAX_LIST} OR EXISTS (SELECT 1 FROM json_each({CONCEPTS}) AS item"
         f" WHERE item.type = 'text' AND {listed.text}))"
