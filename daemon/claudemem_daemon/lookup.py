@@ -121,7 +121,7 @@ def misnamed(path: str) -> list[dict[str, str]]:
     """Names in settings.json that are no setting but look like one."""
     names = [str(name) for name in read_values(path) or {}]
     meant = {name: suggest(name) for name in names if name.startswith("CLAUDE_MEM_")}
-    return [{"path": path, "name": name, "meant": one} for name, one in meant.items() if one]
+    return [{"path": path, "name": name, "meant": key} for name, key in meant.items() if key]
 
 
 def store_elsewhere(

@@ -247,7 +247,7 @@ def writing_time(selection: Selection, deadline: Deadline | None) -> Callable[[]
     """Tells when no further row may be written, for those that are must still be joined."""
     if deadline is None:
         return lambda: False
-    joining = sum([JOINING + JOINING_TEXT * one.row.size for one in selection.observations])
+    joining = sum([JOINING + JOINING_TEXT * shown.row.size for shown in selection.observations])
     until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
     return lambda: until.passed
 
@@ -261,15 +261,16 @@ def _without(environ: Mapping[str, str], refused: frozenset[str]) -> Mapping[str
 def _folders(question: Question, repository: Repository | None) -> tuple[str, ...]:
     """Where an assistant may have read settings of a project for this question."""
     checkouts = (repository.main, repository.current) if repository is not None else ()
-    paths = (question.cwd, *(one.path for one in checkouts if one is not None))
+    paths = (question.cwd, *(checkout.path for checkout in checkouts if checkout is not None))
     return tuple(path for path in paths if path)
 
 
 def _lost(resolved: ResolvedQuestion, selection: Selection) -> bool:
     """Whether a store that was located could not be reached any more."""
-    located = {one.path for one in resolved.located.stores}
+    located = {store.path for store in resolved.located.stores}
     return any(
-        one.reason in ("missing", "unreadable") and one.path in located for one in selection.stores
+        store.reason in ("missing", "unreadable") and store.path in located
+        for store in selection.stores
     )
 
 

@@ -116,7 +116,7 @@ def _candidates(
     folder: str, own: str, session: str | None, observations: Sequence[Observation]
 ) -> Iterator[str]:
     named = next(
-        (one.memory_session_id for one in observations if one.memory_session_id != session), ""
+        (row.memory_session_id for row in observations if row.memory_session_id != session), ""
     )
     first = f"{named}{SUFFIX}" if _ID.fullmatch(named) else ""
     if first and first != own:
@@ -130,13 +130,13 @@ def _newest_first(folder: str) -> list[str]:
     """Names of the folder's transcripts; those of subagents are no session's last words."""
     found: list[tuple[int, str]] = []
     with suppress(OSError, ValueError), os.scandir(folder) as entries:
-        for one in entries:
-            if not one.name.endswith(SUFFIX) or one.name.startswith("agent-"):
+        for entry in entries:
+            if not entry.name.endswith(SUFFIX) or entry.name.startswith("agent-"):
                 continue
             # One that vanished meanwhile is no reason to miss the others.
             with suppress(OSError):
-                if one.is_file(follow_symlinks=False):
-                    found.append((one.stat(follow_symlinks=False).st_mtime_ns, one.name))
+                if entry.is_file(follow_symlinks=False):
+                    found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
     return [name for _, name in sorted(found, reverse=True)]
 
 

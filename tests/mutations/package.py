@@ -70,14 +70,14 @@ MUTATIONS: Final = (
     Mutation(
         "another repository's row hides no copy of ours",
         "selection/merge.py",
-        "            elif keep(one):\n                included.add(one, content)\n",
-        "            elif included.add(one, content) or keep(one):\n",
+        "            elif keep(chosen):\n                included.add(chosen, content)\n",
+        "            elif included.add(chosen, content) or keep(chosen):\n",
         "selection/test_merge.py",
     ),
     Mutation(
         "equal content of two projects in one store is two rows",
         "selection/merge.py",
-        "origin is not one.origin or project == one.row.project",
+        "origin is not chosen.origin or project == chosen.row.project",
         "True",
         "selection/test_merge.py",
     ),

@@ -17,6 +17,7 @@ one_row = st.fixed_dictionaries(
         "epoch": st.one_of(st.none(), st.integers(1, 4)),
         "project": st.sampled_from(["a", "b"]),
         "title": st.sampled_from(["x", "y", ""]),
+        "narrative": st.sampled_from(["", "long", "else"]),
         "origin": st.one_of(st.none(), st.tuples(st.just("device"), st.sampled_from("123"))),
         "theirs": st.booleans(),
     }
@@ -25,7 +26,7 @@ lists = st.lists(st.lists(one_row, max_size=8, unique_by=lambda row: row["id"]),
 
 
 def make(given_row: dict[str, Any]) -> Row:
-    cells = tuple(given_row["title"] if name == "title" else None for name in OBSERVATION_CELLS)
+    texts = {name: given_row.get(name) for name in ("title", "narrative")}
     return Row(
         given_row["id"],
         given_row["project"],
@@ -34,7 +35,7 @@ def make(given_row: dict[str, Any]) -> Row:
         "theirs" if given_row.get("theirs") else "s",
         None,
         given_row["origin"],
-        cells,
+        tuple(texts.get(name) for name in OBSERVATION_CELLS),
     )
 
 
@@ -79,8 +80,9 @@ def naive(described: list[list[dict[str, Any]]], limit: int) -> list[tuple[int, 
 def same(store: int, row: dict[str, Any], other: int, earlier: dict[str, Any]) -> bool:
     if row["origin"] is not None and row["origin"] == earlier["origin"]:
         return True
-    content = row["title"] and row["title"] == earlier["title"] and row["epoch"] == earlier["epoch"]
-    return bool(content) and (store != other or row["project"] == earlier["project"])
+    names = ("title", "narrative", "epoch")
+    copy = (row["title"] or row["narrative"]) and all(row[one] == earlier[one] for one in names)
+    return bool(copy) and (store != other or row["project"] == earlier["project"])
 
 
 @given(lists, st.integers(0, 12))

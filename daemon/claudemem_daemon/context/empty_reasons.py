@@ -26,10 +26,10 @@ def state(selection: Selection, warnings: Sequence[AnswerWarning]) -> str:
         # Session summaries know no types; where there are some, they follow.
         none = "no observation" if selection.summaries else "nothing"
         return f"memory exists, but {none} of it is shown"
-    broken = any(not one.ok and one.reason not in _WAITING for one in selection.stores)
+    broken = any(not report.ok and report.reason not in _WAITING for report in selection.stores)
     if broken or not selection.complete:
         return "memory could not be read"
-    if any(one.code in ("store_untrusted", "store_missing") for one in warnings):
+    if any(warning.code in ("store_untrusted", "store_missing") for warning in warnings):
         return "no memory found in the stores that were read"
     return "no memory yet"
 
@@ -42,7 +42,7 @@ def reasons(
     formatter = options.formatter
     if selection.rows_exist:
         yield from _filters(selection, options)
-    shown = {one.message for one in warnings if is_shown(one)}
+    shown = {warning.message for warning in warnings if is_shown(warning)}
     for report in selection.stores:
         if report.ok or report.reason in _WAITING or report.error in shown:
             continue
@@ -62,7 +62,7 @@ def _filters(selection: Selection, options: RenderOptions) -> Iterator[str]:
     if options.platform is not None:
         parts.append(f"only sessions of {_ids((options.platform,))} (asked for)")
     # Of a store that could be read in part it is not known what the rest would have been.
-    whole = all(one.ok or one.reason in _WAITING for one in selection.stores)
+    whole = all(report.ok or report.reason in _WAITING for report in selection.stores)
     rows = "all rows" if whole else "all rows that could be read"
     why = f"the filter excludes {rows}: {'; '.join(parts)}" if parts else "no row was chosen"
     # Its parts are paths and names of settings: safe as a whole, and only then beside a command.
@@ -76,7 +76,7 @@ def _ids(values: Sequence[str]) -> str:
     """Ids as they are, anything else unsaid: a checkout can set the variable that holds them."""
     if not values:
         return "none"
-    ids = [one if _ID.fullmatch(one) else "(odd)" for one in values[:MAX_IDS]]
+    ids = [value if _ID.fullmatch(value) else "(odd)" for value in values[:MAX_IDS]]
     more = f" and {len(values) - MAX_IDS} more" if len(values) > MAX_IDS else ""
     return ", ".join(ids) + more
 

@@ -99,7 +99,9 @@ def origin_labels(question: Question, keys: ProjectKeys, selection: Selection) -
     else:
         here = (key.key for key in exact if key.path is not None and key.path == keys.here)
         own = [keys.name, *here]
-    absent = {one.key: one.stores for one in selection.projects if one.role == "removed"}
+    absent = {
+        project.key: project.stores for project in selection.projects if project.role == "removed"
+    }
     elsewhere = frozenset(
         key for key, stores in absent.items() if stores and all(map(is_database, stores))
     )

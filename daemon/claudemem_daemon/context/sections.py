@@ -66,7 +66,8 @@ def legend(
         words.append(f"{same}: as above")
     stores = dict.fromkeys(entry.store for entry in entries if entry.store and entry.store.letter)
     words += [
-        f"ids with {one.letter}: of {text(one.path, 200)}" for one in list(stores)[:MAX_STORES]
+        f"ids with {store.letter}: of {text(store.path, 200)}"
+        for store in list(stores)[:MAX_STORES]
     ]
     if settings.show_read_tokens:
         words.append("~t tokens to read in full")
@@ -87,9 +88,9 @@ def legend(
 
 def warning_lines(warnings: Sequence[AnswerWarning], options: RenderOptions) -> Iterator[str]:
     """A few, a line each, and how many more there are."""
-    shown = [one for one in dict.fromkeys(warnings) if is_shown(one)]
-    for one in shown[:MAX_WARNINGS]:
-        yield options.formatter.warning(_warning_words(one, options))
+    shown = [warning for warning in dict.fromkeys(warnings) if is_shown(warning)]
+    for warning in shown[:MAX_WARNINGS]:
+        yield options.formatter.warning(_warning_words(warning, options))
     more = len(shown) - MAX_WARNINGS
     if more > 0:
         status = options.formatter.command("claudemem-daemon status")

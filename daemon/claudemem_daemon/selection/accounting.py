@@ -203,17 +203,17 @@ def _compare(
         }
 
     keep = partial(sources.keeps, ours=ownership)
-    for one, ending in endings(lists, NO_LIMIT, read, keep, lambda: until.passed):
-        store, key = one.origin.ref.path, one.origin.key_of(one.row)
+    for chosen, ending in endings(lists, NO_LIMIT, read, keep, lambda: until.passed):
+        store, key = chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
         included = ending == "included" and len(accounts.newest) < limit
         reason: Disposition = "included" if included else _BEYOND[ending]
         accounts.count(store, key, reason, 1)
-        accounts.passed[store, one.row.id] = reason
+        accounts.passed[store, chosen.row.id] = reason
         compared[store, key] += 1
         if included:
-            accounts.newest.append(one)
+            accounts.newest.append(chosen)
         if ending == "included":
-            day = accounts.days.setdefault((_day(one.row.epoch), key), Counter())
+            day = accounts.days.setdefault((_day(chosen.row.epoch), key), Counter())
             day["shown" if included else "beyond"] += 1
     for _, flow in lists:
         flow.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
@@ -58,19 +59,19 @@ def admit(
     exact: dict[str, ProjectKey] = {}
     left_out: dict[str, str] = {}
     here = {*names, *targets}
-    bare = {one.key for one in keys.keys if one.bare} & here
+    bare = {key.key for key in keys.keys if key.bare} & here
     owners = _owners(everything() if everything is not None else names) if bare else {}
     ours = _own_names(keys.keys)
     # A name that is a key in its own right stays one, though it is a worktree's folder as well.
-    for one in sorted(keys.keys, key=lambda key: key.bare):
-        if one.match != "exact" or one.key in exact:
+    for key in sorted(keys.keys, key=attrgetter("bare")):
+        if key.match != "exact" or key.key in exact:
             continue
-        other = sorted(owners.get(one.key, set()) - ours) if one.bare else []
+        other = sorted(owners.get(key.key, set()) - ours) if key.bare else []
         if other:
-            left_out[one.key] = f"left out: {other[0]} has one of that name too"
+            left_out[key.key] = f"left out: {other[0]} has one of that name too"
         else:
-            exact[one.key] = one
-    prefixes = [one for one in keys.keys if one.match == "prefix"]
+            exact[key.key] = key
+    prefixes = [key for key in keys.keys if key.match == "prefix"]
     away = set(keys.excluded) | set(left_out)
 
     def key_of(name: str) -> ProjectKey | None:
@@ -79,8 +80,8 @@ def admit(
         return exact.get(name) or next((p for p in prefixes if name.startswith(p.key)), None)
 
     return Admitted(
-        {name: key for name in names if (key := key_of(name)) is not None},
-        {name: key for name in targets if (key := key_of(name)) is not None},
+        {name: found for name in names if (found := key_of(name)) is not None},
+        {name: found for name in targets if (found := key_of(name)) is not None},
         left_out,
     )
 
@@ -88,11 +89,11 @@ def admit(
 def _own_names(keys: Iterable[ProjectKey]) -> set[str]:
     """What this repository calls itself: P and its other names."""
     names: set[str] = set()
-    for one in keys:
-        if one.match == "prefix":
-            names.add(one.key.removesuffix("/"))
-        elif not one.bare:
-            names.add(one.key.partition("/")[0])
+    for key in keys:
+        if key.match == "prefix":
+            names.add(key.key.removesuffix("/"))
+        elif not key.bare:
+            names.add(key.key.partition("/")[0])
     return names
 
 

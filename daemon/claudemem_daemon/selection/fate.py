@@ -123,7 +123,7 @@ class Judge:
             other = Ownership(self.sources.resolved.keys).other_repository(row)
             return ended, f"its files lie in another repository, {other}"
         if ended == "duplicate_of":
-            twin = next((one for one in self.selection.observations if _same(one, row)), None)
+            twin = next((shown for shown in self.selection.observations if _same(shown, row)), None)
             which = f"observation {twin.id} of {twin.store}" if twin is not None else "a newer row"
             return ended, f"the same as {which}"
         if ended == "over_size":
@@ -140,16 +140,16 @@ class Judge:
         if not self.sources.keeps(Chosen(source, row), Ownership(resolved.keys)):
             return "other_repository", "its session belongs to another repository"
         shown = self.selection.summaries[: max(1, count)]
-        if any((one.store, one.id) == (source.ref.path, row.id) for one in shown):
+        if any((session.store, session.id) == (source.ref.path, row.id) for session in shown):
             return "included", "it is in the context"
         return "over_limit", f"only the newest {count} sessions are shown"
 
 
-def _same(one: Observation, row: Row) -> bool:
+def _same(shown: Observation, row: Row) -> bool:
     if content_key(row) is None:
         return False
-    return _content(one) == _content(Observation(row, one.of, one.key))
+    return _content(shown) == _content(Observation(row, shown.of, shown.key))
 
 
-def _content(one: Observation) -> tuple[object, ...]:
-    return one.title, one.subtitle, one.narrative, one.facts, one.created_at
+def _content(shown: Observation) -> tuple[object, ...]:
+    return shown.title, shown.subtitle, shown.narrative, shown.facts, shown.created_at

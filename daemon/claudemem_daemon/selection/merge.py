@@ -47,7 +47,7 @@ def merge(
     late: Callable[[], bool] = lambda: False,
 ) -> Merged[Origin]:
     """The newest `limit` distinct rows of all lists, as `endings` tells them."""
-    chosen: list[Chosen[Origin]] = []
+    rows: list[Chosen[Origin]] = []
     duplicates = 0
     cut = False
 
@@ -56,11 +56,11 @@ def merge(
         cut = late()
         return cut
 
-    for one, ending in endings(lists, limit, read, keep, out_of_time):
+    for row, ending in endings(lists, limit, read, keep, out_of_time):
         duplicates += ending == "duplicate"
         if ending == "included":
-            chosen.append(one)
-    return Merged(tuple(chosen), duplicates, cut)
+            rows.append(row)
+    return Merged(tuple(rows), duplicates, cut)
 
 
 def endings(
@@ -87,17 +87,17 @@ def endings(
         size = min(BATCH, max(limit - included.count, least))
         before = included.count
         batch = list(islice(ordered, size))
-        for one in _read(batch, read):
+        for chosen in _read(batch, read):
             if included.count == limit:
                 return
-            content = content_key(one.row)
-            if included.has_copy_of(one, content):
-                yield one, "duplicate"
-            elif keep(one):
-                included.add(one, content)
-                yield one, "included"
+            content = content_key(chosen.row)
+            if included.has_copy_of(chosen, content):
+                yield chosen, "duplicate"
+            elif keep(chosen):
+                included.add(chosen, content)
+                yield chosen, "included"
             else:
-                yield one, "dropped"
+                yield chosen, "dropped"
         if len(batch) < size:
             return
         # Doubled while nothing is found: a long run of dropped rows takes few reads.
@@ -138,17 +138,17 @@ class _Included(Generic[Origin]):
         self._contents: dict[object, list[tuple[Content, Origin, str]]] = {}
         """By what is cheaper to hash than a narrative."""
 
-    def has_copy_of(self, one: Chosen[Origin], content: Content | None) -> bool:
-        return not self._marks.isdisjoint(_marks(one)) or any(
-            (origin is not one.origin or project == one.row.project) and known == content
+    def has_copy_of(self, chosen: Chosen[Origin], content: Content | None) -> bool:
+        return not self._marks.isdisjoint(_marks(chosen)) or any(
+            (origin is not chosen.origin or project == chosen.row.project) and known == content
             for known, origin, project in self._contents.get(_short(content), ())
         )
 
-    def add(self, one: Chosen[Origin], content: Content | None) -> None:
+    def add(self, chosen: Chosen[Origin], content: Content | None) -> None:
         self.count += 1
-        self._marks.update(_marks(one))
+        self._marks.update(_marks(chosen))
         if content is not None:
-            known = content, one.origin, one.row.project
+            known = content, chosen.origin, chosen.row.project
             self._contents.setdefault(_short(content), []).append(known)
 
 
@@ -160,6 +160,6 @@ def _short(content: Content | None) -> object:
     return when, first, len(narrative) if isinstance(narrative, str) else narrative
 
 
-def _marks(one: Chosen[Origin]) -> list[object]:
-    here = (one.origin, one.row.id)
-    return [here] if one.row.origin is None else [here, ("device", *one.row.origin)]
+def _marks(chosen: Chosen[Origin]) -> list[object]:
+    here = (chosen.origin, chosen.row.id)
+    return [here] if chosen.row.origin is None else [here, ("device", *chosen.row.origin)]

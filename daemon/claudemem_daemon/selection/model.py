@@ -132,7 +132,7 @@ def row_ref(letter: str, number: int, name: str) -> str:
     stranger stands in it."""
     if not name:
         return f"{letter}{number}"
-    return f"{letter}:" + "".join(one for one in name[:8] if one.isascii() and one.isalnum())
+    return f"{letter}:" + "".join(sign for sign in name[:8] if sign.isascii() and sign.isalnum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,14 @@ def _selected(sources: Sources) -> Selection:
         rows_exist = bool(rows.rows or sessions.rows) or _own_rows_exist(sources, ours)
         sources.finish()
         observations = tuple(
-            [Observation(one.row, one.origin.ref, one.origin.key_of(one.row)) for one in rows.rows]
+            [
+                Observation(chosen.row, chosen.origin.ref, chosen.origin.key_of(chosen.row))
+                for chosen in rows.rows
+            ]
         )
         return Selection(
             observations=observations,
-            summaries=tuple([Summary(one.row, one.origin.ref) for one in sessions.rows]),
+            summaries=tuple([Summary(chosen.row, chosen.origin.ref) for chosen in sessions.rows]),
             projects=_counted(_reports(keys, sources.opened, sources.pool), observations),
             stores=sources.reports(),
             rows_exist=rows_exist,
@@ -115,7 +118,7 @@ def platform_name(given: str | None) -> str | None:
     """An assistant as claude-mem spells it in its stores; None for no name at all."""
     name = "-".join(lower(given or "").split())
     name = {"transcript": "codex", "pi-mono": "pi"}.get(name, name)
-    return next((one for one in ("codex", "cursor", "claude") if one in name), name) or None
+    return next((word for word in ("codex", "cursor", "claude") if word in name), name) or None
 
 
 def _merged(
@@ -157,15 +160,15 @@ def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
     return tuple(
         AnswerWarning(
             "store_columns",
-            f"{one.ref.path}: its observations have no column {column!r}, so none passes {key};"
+            f"{source.ref.path}: its observations have no column {column!r}, so none passes {key};"
             " * there lets all pass",
-            path=one.ref.path,
+            path=source.ref.path,
             key=key,
         )
-        for one in sources.opened
-        if one.admitted
+        for source in sources.opened
+        if source.admitted
         for column, (key, listed) in filters.items()
-        if listed is not None and column not in one.reader.schema.observations
+        if listed is not None and column not in source.reader.schema.observations
     )
 
 
@@ -191,7 +194,7 @@ def _high_water(sources: Sources) -> dict[str, int]:
 def _counted(
     reports: tuple[ProjectReport, ...], observations: tuple[Observation, ...]
 ) -> tuple[ProjectReport, ...]:
-    counts = Counter(one.key for one in observations)
+    counts = Counter(row.key for row in observations)
     found = [replace(r, observations=counts[r.key]) if r.key in counts else r for r in reports]
     return tuple(found)
 
@@ -199,7 +202,7 @@ def _counted(
 def _reports(keys: ProjectKeys, opened: list[Source], pool: StorePool) -> tuple[ProjectReport, ...]:
     """Every exact key that was asked for, then what the prefixes found, before any row is counted.
     There can be thousands, and they are the same from answer to answer."""
-    admitted = tuple((one.ref.path, one.admitted) for one in opened)
+    admitted = tuple((source.ref.path, source.admitted) for source in opened)
     return pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))
 
 
@@ -216,9 +219,9 @@ def _make_reports(
             if key.match == "prefix":
                 by_prefix.setdefault(name, key)
     asked: dict[str, ProjectKey] = {}
-    for one in keys.keys:
-        if one.match == "exact":
-            asked.setdefault(one.key, one)
+    for key in keys.keys:
+        if key.match == "exact":
+            asked.setdefault(key.key, key)
     return tuple(
         ProjectReport(
             name, key.path, key.role, tuple(stores.get(name, ())), 0, left_out.get(name, key.rule)

@@ -219,7 +219,9 @@ class Sources:
                     return False
             found[row.id] = row
         self.room = room
-        self.lost[source.ref.path] += len({one.id for one in chosen}) - (len(found) - before)
+        self.lost[source.ref.path] += len({candidate.id for candidate in chosen}) - (
+            len(found) - before
+        )
         return True
 
     def keeps(
@@ -250,7 +252,7 @@ class Sources:
 
     def reports(self) -> tuple[StoreReport, ...]:
         """Those that were opened or tried; of any other nothing is known."""
-        versions = {one.ref.path: one.reader.schema.version for one in self.opened}
+        versions = {source.ref.path: source.reader.schema.version for source in self.opened}
         found: list[StoreReport] = []
         for ref in self.resolved.located.stores:
             error = self.failures.get(ref.path)
@@ -269,7 +271,7 @@ class Sources:
 
     @property
     def complete(self) -> bool:
-        stand_ins = {one.ref.path for one in self.opened if one.reader.trouble is not None}
+        stand_ins = {source.ref.path for source in self.opened if source.reader.trouble is not None}
         return not self.failures.keys() - stand_ins and not self.unfinished
 
     def stopped(self, source: Source, error: StoreError) -> None:
@@ -289,7 +291,9 @@ def _match_both(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admit
 
 def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
     """What of the rows is cut or left out, by store and column."""
-    found = Counter((one.origin.ref.path, name) for one in rows for name, _ in one.row.large)
+    found = Counter(
+        (chosen.origin.ref.path, name) for chosen in rows for name, _ in chosen.row.large
+    )
     return tuple(
         AnswerWarning(
             "cell_too_large",
