@@ -1,4 +1,4 @@
-"""python -m tests.benchmarks [--sizes N,N] [--keep DIR] [--quick] [--only SECTION] [--markdown FILE]"""
+"""python -m tests.benchmarks [--docs] [--peer FOLDER] [--growth] [--quick] [--only SECTION]"""
 
 from __future__ import annotations
 
@@ -7,56 +7,53 @@ import os
 import sys
 import tempfile
 from contextlib import nullcontext
+from typing import Final
 
+from tests.benchmarks import pages
+from tests.benchmarks.growth import growth
 from tests.benchmarks.measure import Effort
-from tests.benchmarks.report import machine, markdown, table
+from tests.benchmarks.report import machine, table
 from tests.benchmarks.run import SECTIONS, run
 
-_BEGIN = "<!-- figures: written by --markdown -->"
-_END = "<!-- end of figures -->"
+_ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def main(arguments: list[str]) -> int:
     """Exit code 0 whatever the times are; 1 where an answer was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--sizes", type=_sizes, help="rows, comma list (10000,100000,1000000)")
+    parser.add_argument("--sizes", type=_sizes, help="rows of the stores, comma list (1000000)")
     parser.add_argument("--keep", metavar="DIR", help="build there, and use again what is there")
     parser.add_argument("--quick", action="store_true", help="10,000 rows, few turns")
     parser.add_argument("--only", action="append", default=[], choices=SECTIONS)
+    parser.add_argument("--growth", action="store_true", help="the three curves alone")
+    parser.add_argument("--peer", metavar="DIR", help="ask this unpacked claude-mem as well")
     parser.add_argument(
-        "--markdown", metavar="FILE", help="put the tables there as well, between its markers"
-    )
+        "--docs", nargs="?", const=_ROOT, metavar="ROOT",
+        help="measure all of it, and renew README.md and docs below ROOT (the repository)",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
+    if given.docs and (given.only or given.growth):
+        parser.error("--docs measures everything: without --only and --growth")
     effort = Effort.quick() if given.quick else Effort()
-    sizes = given.sizes or ((10_000,) if given.quick else (10_000, 100_000, 1_000_000))
-    kept = (
-        nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory(prefix="cmd-bench-")
-    )
-    with kept as folder:
-        os.makedirs(folder, exist_ok=True)
-        figures = run(
-            os.path.abspath(folder), sizes, effort, given.only,
-            say=lambda line: print(line, file=sys.stderr, flush=True),
-        )  # fmt: skip
-    print(machine(), end="\n\n")
-    print(table(figures))
-    if given.markdown:
-        _put(given.markdown, markdown(figures))
+    figures, charts = [], []
+    if not given.growth:
+        kept = tempfile.TemporaryDirectory(prefix="cmd-bench-")
+        with nullcontext(given.keep) if given.keep else kept as folder:
+            os.makedirs(folder, exist_ok=True)
+            sizes = given.sizes or (10_000 if given.quick else 1_000_000,)
+            figures = run(os.path.abspath(folder), sizes, effort, given.only, given.peer, _say)
+        print(machine(), end="\n\n")
+        print(table(figures))
+    if given.growth or given.docs:
+        charts = growth(effort, _say)
+        print(pages.growth(charts))
+    if given.docs:
+        pages.write(given.docs, figures, charts)
     return 0
 
 
-def _put(path: str, tables: str) -> None:
-    """The tables between the two markers of a page, or as a page of their own."""
-    page = f"{_BEGIN}\n{_END}\n"
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            page = file.read()
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise SystemExit(f"{path} is left alone: it has no lines {_BEGIN} and {_END}")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{begin}\n\n{tables}\n{end}{after}")
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _sizes(text: str) -> tuple[int, ...]:

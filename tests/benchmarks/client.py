@@ -64,10 +64,12 @@ HEALTHZ: Final = get("/healthz")
 
 
 class Client:
-    """Asks the daemon at `path`; the answer's length is read from its head, as curl does."""
+    """Asks the daemon at the socket `address`, or a server at a host and port; the answer's length
+    is read from its head, as curl does."""
 
-    def __init__(self, path: str, *, timeout: float = 30.0) -> None:
-        self._path = path
+    def __init__(self, address: str | tuple[str, int], *, timeout: float = 30.0) -> None:
+        self._address = address
+        self._family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self._timeout = timeout
 
     def ask(self, request: bytes) -> Reply:
@@ -76,9 +78,9 @@ class Client:
         Raises OSError where nobody listens, ValueError for what is no whole HTTP answer.
         """
         began = time.perf_counter()
-        with socket.socket(socket.AF_UNIX) as link:
+        with socket.socket(self._family) as link:
             link.settimeout(self._timeout)
-            link.connect(self._path)
+            link.connect(self._address)
             link.sendall(request)
             data = link.recv(_CHUNK)
             missing = _missing(data)
@@ -99,41 +101,41 @@ class Client:
         """`total` requests, taken in turn from `requests`, with `clients` of them under way at any
         time. One thread and poll: threads would measure this interpreter's lock."""
         cpu, began = time.process_time(), time.perf_counter()
-        under_way: dict[int, _Flight] = {}
+        under_way: dict[int, _Request] = {}
         seconds: list[float] = []
         sent = 0
         poll = select.poll()
         try:
             while len(seconds) < total:
                 while sent < total and len(under_way) < clients:
-                    flight = _Flight(self._path, requests[sent % len(requests)])
-                    under_way[flight.link.fileno()] = flight
-                    poll.register(flight.link, select.POLLIN)
+                    waiting = _Request(self._address, requests[sent % len(requests)])
+                    under_way[waiting.link.fileno()] = waiting
+                    poll.register(waiting.link, select.POLLIN)
                     sent += 1
                 ready = poll.poll(self._timeout * 1000)
                 if not ready:
                     raise TimeoutError(f"no answer within {self._timeout} s under load")
                 for number, _ in ready:
-                    flight = under_way[number]
-                    if flight.read():
-                        seconds.append(time.perf_counter() - flight.began)
+                    waiting = under_way[number]
+                    if waiting.read():
+                        seconds.append(time.perf_counter() - waiting.began)
                         poll.unregister(number)
                         del under_way[number]
-                        flight.link.close()
+                        waiting.link.close()
         finally:
-            for flight in under_way.values():
-                flight.link.close()
+            for waiting in under_way.values():
+                waiting.link.close()
         return Load(seconds, time.perf_counter() - began, time.process_time() - cpu)
 
 
-class _Flight:
+class _Request:
     """One request under way."""
 
-    def __init__(self, path: str, request: bytes) -> None:
+    def __init__(self, address: str | tuple[str, int], request: bytes) -> None:
         self.began = time.perf_counter()
         self.link = socket.socket(socket.AF_UNIX)
         try:
-            self.link.connect(path)
+            self.link.connect(address)
             self.link.sendall(request)
         except OSError:
             self.link.close()

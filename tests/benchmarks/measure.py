@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 Turn: TypeAlias = Callable[[], float]
@@ -67,14 +67,19 @@ class Effort:
     quiet_cases: int = 4
     requests: int = 10_000
     idle_seconds: float = 60.0
-    worst_rows: int = field(default=60)
+    worst_rows: int = 60
+    growth_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    growth_worktrees: tuple[int, ...] = (1, 10, 100, 1000, 10_000)
+    growth_base: int = 200_000
+    growth_stores: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200)
 
     @classmethod
     def quick(cls) -> Effort:
         return cls(
             turns=20, writes=4, slow=1, processes=3, starts=1, load=200, requests=300,
             idle_seconds=1.0, worst_rows=8, rests=1,
-            quiet_cases=2,
+            quiet_cases=2, growth_rows=(10_000, 20_000), growth_worktrees=(1, 10),
+            growth_stores=(1, 2), growth_base=10_000,
         )  # fmt: skip
 
 

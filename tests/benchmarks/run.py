@@ -11,6 +11,7 @@ from tests.benchmarks.daemon import Daemon
 from tests.benchmarks.database import database
 from tests.benchmarks.load import clients
 from tests.benchmarks.measure import Effort, Figure
+from tests.benchmarks.peer import peer
 from tests.benchmarks.processes import hooks, idle, memory, quiet, starts
 from tests.benchmarks.site import BY_SIZE, Site, prepare_ground
 from tests.benchmarks.store import GROVES, grove
@@ -18,7 +19,7 @@ from tests.benchmarks.worst import endless, heavy
 
 SECTIONS = (
     "first ever", "after quiet", "start", "warm", "after a write", "hooks", "clients",
-    "worst cases", "memory", "idle", "team database",
+    "worst cases", "memory", "idle", "team database", "beside claude-mem",
 )  # fmt: skip
 
 
@@ -27,9 +28,11 @@ def run(
     sizes: Sequence[int],
     effort: Effort,
     only: Sequence[str] = (),
+    claude_mem: str | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Figure]:
-    """All figures, for each number of rows in `sizes`; `only` names some of SECTIONS.
+    """All figures, for each number of rows in `sizes`; `only` names some of SECTIONS;
+    `claude_mem` is an unpacked package of it, asked as well.
 
     Idle time is measured once, after the last size. `folder` keeps what was built.
     """
@@ -44,6 +47,9 @@ def run(
                 began = time.monotonic()
                 figures += part
                 say(f"{rows:,} rows: {name} took {time.monotonic() - began:.1f} s")
+        if claude_mem is not None and (not only or "beside claude-mem" in only):
+            figures += peer(ground, rows, claude_mem, effort)
+            say(f"{rows:,} rows: claude-mem was asked")
     order = {name: place for place, name in enumerate(SECTIONS)}
     return sorted(
         figures, key=lambda figure: (order[figure.section], sizes.index(figure.rows or 0))

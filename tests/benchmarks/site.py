@@ -88,10 +88,12 @@ class Site:
     written, so that a kept store can be used again."""
 
     def __init__(
-        self, ground: Ground, rows: int, groves: Sequence[int] = GROVES, *, short: bool = False
-    ) -> None:
+        self, ground: Ground, rows: int, groves: Sequence[int] = GROVES, *, short: bool = False,
+        timeout_ms: int | None = None,
+    ) -> None:  # fmt: skip
         self.ground = ground
         self.rows = rows
+        self._settings = {"CLAUDE_MEM_DAEMON_TIMEOUT_MS": timeout_ms} if timeout_ms else {}
         kind = "".join(f"-{worktrees}" for worktrees in groves) + ("-short" if short else "")
         self.home = os.path.join(ground.folder, f"home-{RECIPE}-{rows}{kind}")
         self.store = os.path.join(self.home, ".claude-mem", "claude-mem.db")
@@ -109,7 +111,7 @@ class Site:
         with open(
             os.path.join(os.path.dirname(self.store), "settings.json"), "w", encoding="utf-8"
         ) as file:
-            json.dump({"CLAUDE_MEM_DAEMON_STORES": stores}, file)
+            json.dump({"CLAUDE_MEM_DAEMON_STORES": stores, **self._settings}, file)
         self.bare = self._stack.enter_context(BareSqlite(self.store))
         return self
 
