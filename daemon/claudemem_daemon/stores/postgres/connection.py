@@ -240,7 +240,7 @@ def translate(path: str, state: str, message: str) -> StoreError:
         what = "the server refuses the password; put the right one into ~/.pgpass"
         return store_error(path, "refused", what)
     if NO_ENTRY.search(line):
-        return store_error(path, "refused", f"the server lets its user not in ({line})")
+        return store_error(path, "refused", f"the server does not let its user in ({line})")
     if WRONG_URL.search(line):
         return wrong_url(path, f"{line}: " if UNKNOWN.search(line) else "")
     if not state or state[:2] in ("08", "57"):

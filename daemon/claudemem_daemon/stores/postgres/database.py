@@ -141,6 +141,7 @@ class DatabaseStore:
         trouble = StoreError(
             f"{error.message}; its rows here were read at {at}", path=self.path, reason=error.reason
         )
+        self._error = trouble
         return self._reader(answers, self._away_number, trouble)
 
     def _reader(
