@@ -122,7 +122,7 @@ class DatabaseReader(StoreReader):
     ) -> tuple[str, ...]:
         if column != "project":
             return ()
-        query = sql.NAMES_BY_INDEX if self._indexed else sql.NAMES
+        query = sql.present((), ("",)) if self._indexed else sql.NAMES
         return tuple(sorted(row[0] for row in self._rows(query)))
 
     def present(

@@ -65,15 +65,6 @@ NAMES: Final = Query(
     f" WHERE octet_length({PROJECT}) <= {MAX_NAME} GROUP BY 1"
 )
 """Each with whether it has an observation."""
-NAMES_BY_INDEX: Final = Query(
-    "WITH RECURSIVE names AS ("
-    f"(SELECT {PROJECT} AS name FROM observations WHERE {PROJECT} IS NOT NULL"
-    f" ORDER BY {PROJECT} LIMIT 1)"
-    f" UNION ALL SELECT (SELECT {PROJECT} FROM observations WHERE {PROJECT} > names.name"
-    f" ORDER BY {PROJECT} LIMIT 1) FROM names WHERE names.name IS NOT NULL)"
-    " SELECT name FROM names WHERE name IS NOT NULL"
-)
-"""One index step a name."""
 
 
 def present(names: Sequence[str], prefixes: Sequence[str]) -> Query:
