@@ -104,11 +104,10 @@ class Answers:
         Raises `DeadlineExceeded` when nothing came in time, and what the pipeline raises.
         """
         key = (kind, question)
-
-        def make(allowed: RequestTime) -> Awaitable[Body]:
-            return self._made(key, allowed)
-
-        return (await self.known_or_made(key, question, make, time.monotonic())).data
+        body = await self.known_or_made(
+            key, question, lambda allowed: self._shared(key, allowed), time.monotonic()
+        )
+        return body.data
 
     async def known_or_made(
         self,
@@ -120,15 +119,15 @@ class Answers:
     ) -> T:
         """What the memo has by `key` if that holds, else what `make` gives, within the question's
         time and `most` seconds from `arrived`, on the monotonic clock. Raises as `get`."""
+        known: T | None
         slow = False
-        known: T | None = None
         try:
             known = await self._checker.get(key)
         except SlowCheckError:
-            slow = True
+            known, slow = None, True
         if known is not None:
             return known
-        async with self.within(question, most, arrived) as allowed:
+        async with self.within(question, arrived, most) as allowed:
             if slow:
                 known = await self._check(key, question)
             return await make(allowed) if known is None else known
@@ -138,7 +137,7 @@ class Answers:
     ) -> T:
         """Run in a worker, inside the question's deadline. Raises as `get`."""
         place = question.cwd or question.projects
-        async with self.within(question) as allowed:
+        async with self.within(question, time.monotonic()) as allowed:
             return await self._workers.submit(
                 lambda: work(self.deadline(question, allowed)),
                 place=place,
@@ -147,13 +146,11 @@ class Answers:
 
     @asynccontextmanager
     async def within(
-        self, question: Question, most: float = math.inf, arrived: float | None = None
+        self, question: Question, arrived: float, most: float = math.inf
     ) -> AsyncIterator[RequestTime]:
         """Raises `DeadlineExceeded` when the time of the question, or `most` seconds, is over."""
         seconds = min(self._pipeline.configuration.timeout_ms(question) / 1000, most)
-        now = time.monotonic()
-        arrived = now if arrived is None else arrived
-        timeout = asyncio.timeout(arrived + seconds - now)
+        timeout = asyncio.timeout(arrived + seconds - time.monotonic())
         allowed = RequestTime(arrived, seconds, most, timeout)
         try:
             async with timeout:
@@ -170,12 +167,12 @@ class Answers:
 
     async def _check(self, key: Hashable, question: Question) -> Any:
         """The value of `key` if it holds, by a worker."""
-        memo = self._pipeline.memo
+        get = functools.partial(self._pipeline.memo.get, key)
         place = question.cwd or question.projects
-        get = functools.partial(memo.get, key)
         return await self._workers.submit(get, place=place, like="check", expected=0.0)
 
-    async def _made(self, key: Key, allowed: RequestTime) -> Body:
+    async def _shared(self, key: Key, allowed: RequestTime) -> Body:
+        """Made once for all who ask at once."""
         while True:
             making = self._making.get(key)
             if making is None or making.future.done():

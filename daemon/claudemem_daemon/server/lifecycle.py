@@ -110,11 +110,9 @@ class InstanceLock:
     def in_place(self) -> bool:
         """Whether the file at the path is still the one we hold."""
         try:
-            seen = os.lstat(self.path)
+            return os.path.samestat(os.lstat(self.path), os.fstat(self._fd))
         except OSError:
             return False
-        held = os.fstat(self._fd)
-        return (seen.st_dev, seen.st_ino) == (held.st_dev, held.st_ino)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -130,10 +128,8 @@ class InstanceLock:
                 raise DaemonError(f"{self.path} cannot be opened: {error.strerror}") from error
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = os.fstat(fd)
                 with suppress(OSError):
-                    seen = os.lstat(self.path)
-                    if (seen.st_dev, seen.st_ino) == (held.st_dev, held.st_ino):
+                    if os.path.samestat(os.lstat(self.path), os.fstat(fd)):
                         return fd
             except BlockingIOError:
                 if time.monotonic() < patience:

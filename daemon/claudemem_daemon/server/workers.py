@@ -7,7 +7,9 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from claudemem_daemon.dependencies import each_path_once
@@ -113,15 +115,16 @@ class Workers:
             if future.cancelled():
                 return
             began = time.thread_time()
-            result, failure = None, None
+            settle: Callable[[], None]
             try:
                 with each_path_once():
-                    result = work()
+                    settle = partial(future.set_result, work())
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-                failure = error
+                settle = partial(future.set_exception, error)
             if like is not None:
                 self._remember(like, time.thread_time() - began)
-            _settle(loop, future, result, failure)
+            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                loop.call_soon_threadsafe(_unless_done, future, settle)
 
         with self._condition:
             seconds = self._seconds.get(like, expected)
@@ -188,7 +191,7 @@ class Workers:
         free = [item for item in self._waiting() if item.quick or not full]
         if not free:
             return None
-        item = min(free, key=lambda one: one.turn)
+        item = min(free, key=lambda item: item.turn)
         self._queue.remove(item)
         return item
 
@@ -215,21 +218,6 @@ class Workers:
             del item
 
 
-def _settle(
-    loop: asyncio.AbstractEventLoop,
-    future: asyncio.Future[T],
-    result: T | None,
-    error: BaseException | None,
-) -> None:
-    def settle() -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]  # None only where T allows it
-
-    try:
-        loop.call_soon_threadsafe(settle)
-    except RuntimeError:  # the loop is closed: nobody waits any more
-        return
+def _unless_done(future: asyncio.Future[T], settle: Callable[[], None]) -> None:
+    if not future.done():
+        settle()

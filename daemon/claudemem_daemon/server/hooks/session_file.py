@@ -122,12 +122,12 @@ def _read_line(line: str) -> tuple[SessionKey, Marks] | None:
         marks = {path: _mark(*numbers) for path, numbers in stores.items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-    if not all(isinstance(one, str) for one in (caller, session, agent)):
+    if not all(isinstance(part, str) for part in (caller, session, agent)):
         return None
     return (caller, session, agent), marks
 
 
 def _mark(highest: Any, *file: Any) -> Mark:
-    if type(highest) is not int or not all(isinstance(one, int | str) for one in file):
+    if type(highest) is not int or not all(isinstance(part, int | str) for part in file):
         raise ValueError("no mark")
     return Mark(highest, file or None)

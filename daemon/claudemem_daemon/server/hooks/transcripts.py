@@ -26,17 +26,17 @@ def forked_from(call: HookCall, sessions: Iterable[str]) -> str | None:
     path = call.transcript_path
     if path is None:
         return None
-    known = [one for one in sessions if len(one) >= 8 and "/" not in one]
+    known = [session for session in sessions if len(session) >= 8 and "/" not in session]
     text = _beginning(path)
     if text is not None:
-        named = {one: text.count(one) for one in known}
-        best = max(named, key=lambda one: named[one], default=None)
-        return best if best is not None and named[best] else None
+        best = max(known, key=text.count, default=None)
+        return best if best is not None and best in text else None
     if call.idle is None:
         return None
     then = time.time() - call.idle
-    beside = [(one, _written(os.path.join(os.path.dirname(path), f"{one}.jsonl"))) for one in known]
-    near = [one for one, at in beside if at is not None and abs(at - then) < ABOUT]
+    folder = os.path.dirname(path)
+    written = {session: _written(os.path.join(folder, f"{session}.jsonl")) for session in known}
+    near = [session for session, at in written.items() if at and abs(at - then) < ABOUT]
     return near[0] if len(near) == 1 else None
 
 
