@@ -131,3 +131,11 @@ def rewrite(path: Path) -> None:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         rewrite(Path(name))
+
+
+def test_the_gate_runs_the_test_command_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    gate = (ROOT / ".ci" / "run").read_text()
+    assert readme.count("pip install -q -e '.[dev]' && .venv/bin/pytest\n") == 1
+    assert gate.endswith('exec "$venv/bin/pytest" "$@"\n')
+    assert "venv=${CI_VENV:-.venv}" in gate
