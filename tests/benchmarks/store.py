@@ -99,7 +99,7 @@ def build_store(
 
 def build_small_store(path: str, projects: Sequence[str], *, offset: int) -> str:
     """One of many stores: a row for each of `projects`, their times shifted by `offset` ms."""
-    texts = _Texts(random.Random(offset))
+    texts = _Texts(random.Random(offset), most=len(projects))
     return _fill(path, _observations([Label(name) for name in projects], texts, offset=offset))
 
 
@@ -154,14 +154,16 @@ def _labels(rows: int, groves: Sequence[int], draw: random.Random) -> list[Label
 class _Texts:
     """Texts drawn once and used again: drawing a million would be the whole cost."""
 
-    def __init__(self, draw: random.Random, *, short: bool = False) -> None:
+    def __init__(self, draw: random.Random, *, short: bool = False, most: int = 509) -> None:
         def prose(low: int, high: int) -> str:
             size = draw.randint(low, high)
             return " ".join(draw.choices(_WORDS, k=size // 5 + 1))[:size]
 
-        self.narratives = [prose(*((20, 40) if short else (500, 2000))) for _ in range(509)]
-        self.titles = [prose(25, 70) for _ in range(499)]
-        self.subtitles = [prose(40, 120) for _ in range(251)]
+        self.narratives = [
+            prose(*((20, 40) if short else (500, 2000))) for _ in range(min(most, 509))
+        ]
+        self.titles = [prose(25, 70) for _ in range(min(most, 499))]
+        self.subtitles = [prose(40, 120) for _ in range(min(most, 251))]
         self.facts = [
             json.dumps([prose(40, 110) for _ in range(0 if short else 3)]) for _ in range(241)
         ]
@@ -194,10 +196,10 @@ def _observations(
             f"{project}-s{count // _ROWS_A_SESSION}",
             project,
             _TYPES[n % len(_TYPES)],
-            f"{texts.titles[n % 499]} {n}",
-            texts.subtitles[n % 251],
+            f"{texts.titles[n % len(texts.titles)]} {n}",
+            texts.subtitles[n % len(texts.subtitles)],
             texts.facts[n % 241],
-            f"Row {n}. {texts.narratives[n % 509]}",
+            f"Row {n}. {texts.narratives[n % len(texts.narratives)]}",
             texts.concepts[n % 233],
             texts.files[n % 239],
             "[]",
