@@ -135,7 +135,8 @@ def test_a_database_is_named_by_the_user_never_by_a_checkout(
 ) -> None:
     """Assistants put the `env` of a checkout's own settings into the environment of a hook."""
     add_row(admin, "shop", "Of the server")
-    (machine.home / ".claude-mem" / "settings.json").unlink()
+    settings = machine.home / ".claude-mem" / "settings.json"
+    settings.write_text('{"CLAUDE_MEM_DAEMON_TIMEOUT_MS": 5000}')
     stores = {"CLAUDE_MEM_DAEMON_STORES": json.dumps({"*": cluster.url(database)})}
     if by_checkout:
         (machine.shop / ".claude").mkdir()
