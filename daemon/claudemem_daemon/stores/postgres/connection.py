@@ -3,6 +3,7 @@ where the network swallows packets."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import select
 import time
@@ -163,7 +164,9 @@ class Session:
             values = [_encoded(value) for value in query.parameters]
             name = self._prepared.get(query.text)
             if name is None and len(self._prepared) < MAX_PREPARED:
-                name = self._prepared[query.text] = b"claudemem%d" % len(self._prepared)
+                # Behind some poolers a name meets what another session has prepared by it.
+                name = hashlib.sha256(query.text.encode()).hexdigest()[:32].encode()
+                self._prepared[query.text] = name
                 self._server.send_prepare(name, _numbered(query.text))
             if name is not None:
                 self._server.send_query_prepared(name, values, result_format=BINARY)
@@ -236,6 +239,9 @@ def translate(path: str, state: str, message: str) -> StoreError:
         return store_error(path, "refused", what)
     if state in ("42P01", "42703"):
         return store_error(path, "foreign", f"not the database of a claude-mem server ({line})")
+    if state in ("26000", "42P05"):
+        what = "the pooler before the server keeps no prepared statements; see docs/postgres.md"
+        return store_error(path, "unreadable", what)
     if NO_PASSWORD.search(message):
         what = "the server refuses the password; put the right one into ~/.pgpass"
         return store_error(path, "refused", what)
