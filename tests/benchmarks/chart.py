@@ -9,7 +9,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 BY_HAND: Final = "SQLite by hand"
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 400, 70, 200, 40, 50
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 400, 90, 200, 40, 50
 _LABEL_HEIGHT: Final = 16
 _GREY: Final = "#7a7a7a"
 _COLOURS: Final = {"warm": "#3b82c4", "huge": "#3f9e5f", "": "#d9772b"}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from tests.benchmarks.answers import same_rows
+from tests.benchmarks.answers import named, same_rows
 from tests.benchmarks.chart import BY_HAND, Chart
 from tests.benchmarks.client import inject
 from tests.benchmarks.daemon import Daemon
@@ -21,6 +21,7 @@ from tests.benchmarks.writes import Case, after_write
 
 _TIMEOUT_MS: Final = 20_000
 """A curve goes on where the daemon would give up by itself."""
+_SECONDS_A_POINT: Final = 5.0
 _ROWS_IN_EACH: Final = 20
 """Rows of a project in each of its stores."""
 
@@ -57,7 +58,7 @@ def by_worktrees(effort: Effort, say: Callable[[str], None]) -> Chart:
             say(f"{number:,} worktrees are ready")
             with Daemon(site.home) as daemon:
                 first = daemon.client.seconds(inject(site.cwd(project)))
-                notes.append(f"{number:,} worktrees: first answer ever {first * 1000:,.0f} ms")
+                notes.append(f"{named(project)}: first answer ever {first * 1000:,.0f} ms")
                 same_rows(site, daemon, project)
                 _measure(curves, number, site, daemon, Case(project), effort)
     return Chart(
@@ -100,7 +101,9 @@ def _measure(
     """Adds a point at `x` to the curves of this case: warm, after a write, and by hand."""
     request = inject(site.cwd(case.project))
     warm = interleave({"warm": lambda: daemon.client.seconds(request)}, effort.turns)
-    taken = after_write(site, daemon, case, effort.writes)
+    slowest = max(after_write(site, daemon, case, 1).ours) / 1000
+    rounds = min(effort.writes, max(effort.slow, int(_SECONDS_A_POINT / slowest)))
+    taken = after_write(site, daemon, case, rounds)
     if taken.wrong:
         raise AssertionError(f"{case.project}, {x:,}: {taken.wrong[0]}")
     for name, values in (
