@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import cwd_option, folder, json_option, waiting
+from claudemem_daemon.cli.context import explained
+from claudemem_daemon.cli.options import cwd_option, json_option, make_question, waiting
 from claudemem_daemon.diagnostics.doctor import as_json, examine, report
 from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.hookfiles.commands import launcher
@@ -27,8 +29,14 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
 
     Exits 1 when a check failed. Changes nothing.
     """
-    with open_pipeline(os.environ, untouched=True) as pipeline, waiting("checking"):
-        checks = examine(os.environ, folder(cwd), pipeline, launcher(os.environ, sys.argv[0]))
+    question = make_question(cwd=cwd)
+    program = launcher(os.environ, sys.argv[0])
+
+    def explain(daemon: bool) -> Mapping[str, Any]:
+        return explained(question, daemon=daemon)
+
+    with waiting("checking"):
+        checks = examine(os.environ, question, program, explain)
     block = report(checks, os.environ)
     if as_shape:
         shape = {"checks": [as_json(check) for check in checks], "report": block}

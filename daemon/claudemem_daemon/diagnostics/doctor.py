@@ -10,33 +10,34 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from claudemem_daemon import __version__, lookup
+from claudemem_daemon import __version__
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.database_url import CREATE_INDEX, is_database, names_database
-from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.diagnostics.finding import Finding, Severity
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log
 from claudemem_daemon.errors import ClaudememError
-from claudemem_daemon.local import caller_environment, home_dir, private_dir, state_dir
-from claudemem_daemon.pipeline import Pipeline
+from claudemem_daemon.local import home_dir, private_dir, state_dir
 from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.manager import has_manager
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.shapes import OF_SETTINGS
 
+Explain = Callable[[bool], Mapping[str, Any]]
+"""Explains the question; takes whether the daemon is to be asked."""
+
 
 class _Facts:
     """What the daemon says, for it may hold more than the files have now; where none answers, the
     same worked out here."""
 
-    def __init__(self, environ: Mapping[str, str], pipeline: Pipeline, cwd: str) -> None:
+    def __init__(self, environ: Mapping[str, str], question: Question, explain: Explain) -> None:
         self.client = Client(environ)
         self.managed = has_manager(environ)
-        self.pipeline = pipeline
-        self.question = Question(cwd=cwd, env=caller_environment(environ))
+        self.question = question
+        self._explain = explain
 
     @cached_property
     def health(self) -> Mapping[str, Any] | Unreachable:
@@ -53,19 +54,14 @@ class _Facts:
     @cached_property
     def explanation(self) -> Mapping[str, Any]:
         """As `explain --json` has it."""
-        question = self.question
-        if not self.by_daemon:
-            return lookup.explained(self.pipeline, question, None, Deadline.after(5))
-        body = {"cwd": question.cwd, "env": dict(question.env)}
-        shape: Mapping[str, Any] = self.client.post("/v1/explain", body)
-        return shape
+        return self._explain(self.by_daemon)
 
 
 def examine(
-    environ: Mapping[str, str], cwd: str, pipeline: Pipeline, program: str
+    environ: Mapping[str, str], question: Question, program: str, explain: Explain
 ) -> tuple[Finding, ...]:
     """All checks, from the daemon outwards. Changes nothing."""
-    facts = _Facts(environ, pipeline, cwd)
+    facts = _Facts(environ, question, explain)
     parts: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _folder(environ),
         lambda: _daemon(facts),
