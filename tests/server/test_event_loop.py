@@ -6,6 +6,7 @@ import asyncio
 import builtins
 import json
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -87,7 +88,7 @@ async def ask(
 def test_no_route_touches_a_path_on_the_event_loop(
     pipeline: Pipeline, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    touched: list[object] = []
+    touched: list[tuple[str, object]] = []
     loop_thread = threading.get_ident()
 
     def watched(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,6 +123,8 @@ def test_no_route_touches_a_path_on_the_event_loop(
                 assert status == 200, (request, body)
 
     asyncio.run(every())
+    if "coverage" in sys.modules:  # it looks at the folders of a module that is new to it
+        touched = [each for each in touched if each[0] != "lstat"]
     assert touched == []
 
 
