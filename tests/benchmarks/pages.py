@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.benchmarks.chart import Chart
 from tests.benchmarks.measure import Figure
-from tests.benchmarks.report import markdown, number
+from tests.benchmarks.report import markdown
 
 _HEALTHZ: Final = "an empty HTTP answer of the same server"
 _BY_HAND: Final = "SQLite by hand"
@@ -83,8 +83,12 @@ def growth(charts: Sequence[Chart]) -> str:
 def _spans(figures: Sequence[Figure]) -> tuple[str, str]:
     """Of ours and of the floors, from the smallest to the largest."""
     columns = ([figure.ours for figure in figures], [figure.floor or 0.0 for figure in figures])
-    ours, floor = (dict.fromkeys((number(min(column)), number(max(column)))) for column in columns)
+    ours, floor = (dict.fromkeys((_short(min(column)), _short(max(column)))) for column in columns)
     return f"{' to '.join(ours)} {figures[0].unit}", f"{' to '.join(floor)} {figures[0].unit}"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _put(path: str, name: str, text: str) -> None:

@@ -78,9 +78,9 @@ def _cells(figure: Figure) -> tuple[str, ...]:
     return (
         figure.what,
         "" if figure.rows is None else f"{figure.rows:,}",
-        f"{number(figure.ours)} {figure.unit}",
-        "" if figure.p99 is None else number(figure.p99),
-        "" if figure.floor is None else number(figure.floor),
+        f"{_number(figure.ours)} {figure.unit}",
+        "" if figure.p99 is None else _number(figure.p99),
+        "" if figure.floor is None else _number(figure.floor),
         figure.floor_name,
         "" if ratio is None else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}",
         figure.goal,
@@ -88,8 +88,7 @@ def _cells(figure: Figure) -> tuple[str, ...]:
     )
 
 
-def number(value: float) -> str:
-    """Three digits that count."""
+def _number(value: float) -> str:
     if value == int(value) and value < 1000:
         return str(int(value))
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3f}"

@@ -175,7 +175,7 @@ def test_the_pages_are_renewed_between_their_markers(tmp_path: Path) -> None:
         pages.write(os.fspath(tmp_path), figures, [chart])
     readme = (tmp_path / "README.md").read_text()
     page = (tmp_path / "docs" / "benchmarks.md").read_text()
-    assert "1,000 worktrees | 7.250 to 8.500 ms | 5 ms, an empty HTTP answer" in readme
+    assert "1,000 worktrees | 7.2 to 8.5 ms | 5 ms, an empty HTTP answer" in readme
     assert page.count("| 3 worktrees | 10,000 | 8.500 ms |") == 1
     assert all(text in page for text in ("MISSED", "- one late.", "x 2.0"))
     assert (tmp_path / "docs" / "growth-rows.svg").exists()
