@@ -96,7 +96,7 @@ def explained(
     near = Deadline.after(min(MAX_COMPARING, deadline.remaining()))
     keys, _ = list_projects(resolved, pipeline.pool, near)
     shape["similar"] = [plain(project) for project in keys if project.resembles]
-    shape["modes"] = modes_of(settings, question.env)
+    shape["modes"] = modes_of(settings, question.env, pipeline.configuration.home)
     shape["misnamed"] = misnamed(settings.settings_path)
     shape["store_elsewhere"] = store_elsewhere(resolved, rows_here(shape), pipeline.pool, near)
     shape["verdict"] = verdict(shape)
@@ -105,9 +105,13 @@ def explained(
     return shape
 
 
-def modes_of(settings: Settings, env: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+def modes_of(
+    settings: Settings, env: Mapping[str, str], home: str
+) -> dict[str, dict[str, list[str]]]:
     """Of types and of concepts, which modes have each id."""
-    claude = env.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    claude = env.get("CLAUDE_CONFIG_DIR", "")
+    if not os.path.isabs(claude):
+        claude = os.path.join(home, ".claude")
     found: dict[str, dict[str, list[str]]] = {"types": {}, "concepts": {}}
     every = ModeFolders(settings.modes_dir, settings.data_dir, claude).all()
     for mode in (settings.mode, *(other for other in every if other.id != settings.mode.id)):

@@ -163,6 +163,18 @@ def test_where_no_file_may_grow_it_says_so_and_answers_without_a_daemon(filled: 
     answers_without_a_daemon(prefix, filled)
 
 
+def test_folders_that_are_no_paths_hold_nobody(filled: Path) -> None:
+    """There is no outermost folder above a relative path."""
+    with Daemon(filled) as daemon:
+        body = {"cwd": "/", "env": {"CLAUDE_CONFIG_DIR": "relative"}}
+        assert daemon.post("/v1/explain", body).status == 200
+    for name in ("HOME", "CLAUDE_CONFIG_DIR"):
+        environ = clean_environ(filled) | {name: "relative"}
+        for arguments in (("status",), ("doctor",), ("explain",)):
+            done = run_to_end(environ, *arguments)
+            assert "Traceback" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "locale", ["C", "POSIX", "de_DE.ISO-8859-1", "zz_ZZ.nothing", "", "tr_TR.UTF-8", "\udcff"]
 )

@@ -144,8 +144,8 @@ def _state(path: str) -> FileState:
     """The state of `path`, or of the outermost folder on the way to it that is missing: nothing can
     appear below before that does, and paths that share it are checked together later."""
     found = file_state(path)
-    while found.state is None and found.path != "/":
-        above = file_state(os.path.dirname(found.path))
+    while found.state is None and (folder := os.path.dirname(found.path)) != found.path:
+        above = file_state(folder)
         if above.state is not None:
             break
         found = above
