@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.stores.bounds import lower, lowered
+from claudemem_daemon.stores.letters import lower, lowered
 from claudemem_daemon.stores.rows import (
     OBSERVATION_CELLS,
     Cell,

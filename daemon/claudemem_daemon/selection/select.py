@@ -19,8 +19,8 @@ from claudemem_daemon.selection.model import Observation, ProjectReport, Selecti
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import USUAL_ROW, Source, Sources, large_cells
 from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.bounds import lower
 from claudemem_daemon.stores.interface import StoreChanged
+from claudemem_daemon.stores.letters import lower
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large, lowered
+from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large
+from claudemem_daemon.stores.letters import lowered
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.odd_text import raw
 from claudemem_daemon.stores.rows import CELLS
