@@ -127,7 +127,7 @@ def _candidates(
 
 
 def _newest_first(folder: str) -> list[str]:
-    """Names of the folder's transcripts; those of subagents are no session's last words."""
+    """Names of the folder's transcripts; those of agents inside a session hold none of its last words."""
     found: list[tuple[int, str]] = []
     with suppress(OSError, ValueError), os.scandir(folder) as entries:
         for entry in entries:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from claudemem_daemon.dependencies import INCOMPLETE, Dependency
 
-Kind = Literal["start", "prompt", "subagent", "forget"]
-"""`forget` is an event after which the model no longer has what it was told: a compaction that no
-session start follows."""
+Kind = Literal["start", "prompt", "agent", "forget"]
+"""`agent` is the start of an agent inside a session; `forget` is an event after which the model no
+longer has what it was told: a compaction that no session start follows."""
 
 SessionKey = tuple[str, str, str]
 """Assistant, session id, agent id."""

@@ -29,15 +29,15 @@ CAPS: Final[dict[str, Cap]] = {
     "raw": Cap(None),
 }
 
-COPILOT_SUBAGENT: Final = Cap(20_000, "bytes")
+COPILOT_AGENT: Final = Cap(20_000, "bytes")
 
 SHOWS_MESSAGES: Final = frozenset({"claude-code", "codex", "gemini-cli"})
 """Assistants that show `systemMessage` to the person at the keyboard."""
 
 
 def cap_of(caller: str, kind: Kind | None) -> Cap:
-    if caller == "copilot-cli" and kind == "subagent":
-        return COPILOT_SUBAGENT
+    if caller == "copilot-cli" and kind == "agent":
+        return COPILOT_AGENT
     return CAPS[caller]
 
 

@@ -24,8 +24,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "userPromptSubmitted": "prompt",
     "beforeSubmitPrompt": "prompt",
     "BeforeAgent": "prompt",
-    "SubagentStart": "subagent",
-    "subagentStart": "subagent",
+    "SubagentStart": "agent",
+    "subagentStart": "agent",
     "PreCompress": "forget",
     "preCompact": "forget",
     "PreCompact": "forget",
@@ -96,7 +96,7 @@ def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) 
     guessed = not named and caller in _RUN_WHERE_THEY_ARE
     if guessed:
         named = [env.get(HERE)]
-    # As in the temporary folders of subagents, which are in no repository.
+    # An agent inside a session may work in a temporary folder, which is in no repository.
     if named:
         named.append(_project_dir(caller, env))
     folders = [folder for name in named if (folder := _folder(name, home)) is not None]
@@ -121,7 +121,7 @@ def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) 
 
 
 def _key(caller: str, session_id: str | None, agent_id: str | None) -> SessionKey | None:
-    """Copilot CLI sends a subagent's start under the parent's session and the subagent's prompts
+    """Copilot CLI sends the start of an agent under the session that it is in and the agent's prompts
     under a session of its own, each with the same agent id."""
     if caller == "copilot-cli" and agent_id is not None:
         return caller, agent_id, ""
