@@ -16,10 +16,11 @@ from tests.benchmarks.processes import hooks, idle, memory, quiet, starts
 from tests.benchmarks.site import BY_SIZE, Site, prepare_ground
 from tests.benchmarks.store import GROVES, grove
 from tests.benchmarks.worst import endless, heavy
+from tests.benchmarks.writers import writers
 
 SECTIONS = (
     "first ever", "after quiet", "start", "warm", "after a write", "hooks", "clients",
-    "worst cases", "memory", "idle", "team database", "beside claude-mem",
+    "writers", "worst cases", "memory", "idle", "team database", "beside claude-mem",
 )  # fmt: skip
 
 
@@ -78,6 +79,8 @@ def _parts(
             yield "hooks", hooks(site, daemon, effort)
         if wanted("clients"):
             yield "clients", clients(site, daemon, effort)
+        if wanted("writers"):
+            yield "writers", writers(site, daemon, effort)
         if wanted("worst cases"):
             yield "worst cases", heavy(site, daemon, effort)
             yield "worst cases without end", endless(site, daemon, effort)

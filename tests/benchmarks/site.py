@@ -35,6 +35,8 @@ FIFTY: Final = "fifty"
 """The project whose rows lie in fifty stores."""
 WIDE: Final = "wide"
 """The project whose narratives have a megabyte each."""
+JOURNAL: Final = "journal"
+"""The project whose store is given one kind of journal and then the other."""
 HANGING: Final = "hanging"
 """The project with a store in a folder of its own, where there is none unless it is made to hang."""
 STORES: Final = 50
@@ -63,13 +65,13 @@ def prepare_ground(folder: str, effort: Effort) -> Ground:
     wide = os.path.join(extra, "wide.db")
     if not os.path.exists(wide):
         build_wide_store(wide, WIDE, effort.worst_rows, _WIDE_BYTES)
-    names = (*BY_SIZE, FIFTY, WIDE, HANGING)
+    journal = small_stores(os.path.join(extra, "journal"), 1, [JOURNAL] * effort.worst_rows * 100)
+    names = (*BY_SIZE, FIFTY, WIDE, JOURNAL, HANGING)
     hanging = os.path.join(extra, "hanging")
     os.makedirs(hanging, exist_ok=True)
     repositories = build_repositories(os.path.join(folder, "repos"), names, GROVES)
-    return Ground(
-        folder, repositories, {FIFTY: fifty, WIDE: [wide], HANGING: [f"{hanging}/store.db"]}
-    )
+    stores = {FIFTY: fifty, WIDE: [wide], JOURNAL: journal, HANGING: [f"{hanging}/store.db"]}
+    return Ground(folder, repositories, stores)
 
 
 def small_stores(folder: str, number: int, projects: Sequence[str]) -> list[str]:
