@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,11 @@ import psycopg
 import pytest
 
 from claudemem_daemon.database_url import CREATE_INDEX
+from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.stores.model import StoreRef
+from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.postgres import reader
+from claudemem_daemon.stores.sql import Wanted
 from tests.postgres.conftest import Machine, make_machine
 from tests.support.daemon import Daemon, clean_environ, eventually, run_to_end
 from tests.support.postgres import SCHEMA, Cluster, add_row
@@ -216,3 +221,21 @@ def test_a_standby_is_asked_like_its_primary(home: Path) -> None:
                         lambda: titles(machine.query(daemon))[0] == "Second", "it is replayed"
                     )
                     assert machine.query(daemon)["warnings"] == []
+
+
+def test_no_row_is_lost_where_more_are_found_than_ids_are_remembered(
+    cluster: Cluster, database: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_IDS", 30)
+    for number in range(80):
+        add_row(admin, "shop", f"Row {number}", at=f"2100-01-01T00:00:{number % 60:02}Z")
+    path, deadline = "postgresql://team", Deadline.after(5)
+    ref = StoreRef(path, "the user's", url=cluster.url(database))
+    with closing(StorePool()) as pool:
+        for number in range(2):
+            with pool.reading(ref, deadline) as reading:
+                wanted = Wanted(("shop",), types=("bugfix", str(number)))
+                with closing(reading.flow("observations", wanted, 80)) as flow:
+                    found = list(flow)
+                assert len(found) == 80
+                assert reading.wide("observations", found).keys() == {row.id for row in found}

@@ -28,13 +28,15 @@ class LostRows(Counter[str]):
         log_fault(error, store or "prior message")
         self[store] += 1
 
-    def warnings(self) -> tuple[AnswerWarning, ...]:
-        return tuple(_warning(store, rows) for store, rows in self.items() if rows)
+    def warnings(self, what: str = "shown") -> tuple[AnswerWarning, ...]:
+        """what: could not be done. Equal warnings count as one, and those of reading and of showing
+        count different rows."""
+        return tuple(_warning(store, rows, what) for store, rows in self.items() if rows)
 
 
-def _warning(store: str, rows: int) -> AnswerWarning:
+def _warning(store: str, rows: int, what: str) -> AnswerWarning:
     if not store:
         return AnswerWarning("prior_message", "the last message cannot be shown: left out")
     which = "1 row has an id or a value" if rows == 1 else f"{rows:,} rows have ids or values"
-    message = f"{store}: {which} that cannot be read: left out"
+    message = f"{store}: {which} that cannot be {what}: left out"
     return AnswerWarning("store_rows", message, path=store)

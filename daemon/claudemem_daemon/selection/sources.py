@@ -267,7 +267,7 @@ class Sources:
     def warnings(self) -> Iterator[AnswerWarning]:
         for path, error in self.failures.items():
             yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
-        yield from self.lost.warnings()
+        yield from self.lost.warnings("read")
 
     @property
     def complete(self) -> bool:

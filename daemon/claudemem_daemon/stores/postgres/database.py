@@ -126,7 +126,7 @@ class DatabaseStore:
         with self._lock:
             self._answers_at = time.time()
             answers = self._answers
-            if answers is None or answers.snapshot != snapshot:
+            if answers is None or answers.snapshot != snapshot or answers.full:
                 oldest = answers.oldest if answers is not None else {}
                 answers = Answers(snapshot, next(self._numbers), complete, oldest)
                 self._answers = answers

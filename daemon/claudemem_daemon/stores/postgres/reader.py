@@ -82,11 +82,13 @@ class Answers:
     def number_of(self, identity: str, microseconds: int) -> int:
         """The number that stands for a row: rows written later have a greater one."""
         number = sql.row_number(identity, microseconds)
-        if len(self._ids) >= MAX_IDS:
-            for old in list(self._ids)[: MAX_IDS // 2]:
-                self._ids.pop(old, None)
         self._ids[number] = identity
         return number
+
+    @property
+    def full(self) -> bool:
+        """Whether the next reading needs new ones. An id that is forgotten sooner loses its row."""
+        return len(self._ids) > MAX_IDS
 
     def ids(self, numbers: Collection[int]) -> tuple[str, ...]:
         return tuple(self._ids[number] for number in numbers if number in self._ids)
