@@ -141,6 +141,30 @@ def test_a_wait_of_over_a_second_is_shown(tmp_path: Path) -> None:
         assert "asking the daemon" not in ours(made, "query").stderr
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_trouble_is_told_once(tmp_path: Path, *, running: bool) -> None:
+    """Also where a terminal shows standard output and standard error."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "w").mkdir()
+    with Daemon(tmp_path / "home") as daemon:
+        made = World(tmp_path / "home", tmp_path / "w", daemon)
+        made.repository("app")
+        Path(made.store).write_bytes(b"no SQLite file")
+        if not running:
+            assert daemon.stop() == 0
+        for words in ("status", "context", "query", "explain", "doctor", "search", "projects"):
+            arguments = (words, "x") if words == "search" else (words,)
+            terminal = Terminal(made, *arguments, width=160)
+            code = terminal.close()
+            text = ESCAPE.sub("", terminal.text)
+            assert text.count("no SQLite file") == 1, text
+            fixes = re.findall(r"^ *(?:fix|next): (mv .*)", text, re.M)
+            advised = words in ("status", "context", "explain", "doctor")
+            assert len(fixes) == advised or (words == "status" and not running), text
+            codes = {"status": 1 if running else 3, "doctor": 0 if running else 1}
+            assert code == codes.get(words, 0), text
+
+
 def test_nothing_is_cut_in_a_pipe(world: World) -> None:
     for words in (["query", "--limit", "3"], ["search", "learned"], ["show", "1"]):
         text = ours(world, *words).stdout
@@ -169,7 +193,8 @@ def test_the_picture_adds_up(world: World) -> None:
     assert "the limit of 20 cuts here" in text
     assert text.startswith("20 of 70 rows of app are shown; ")
     assert "lunch 17" in text
-    assert "bug fix 17 (did you mean bugfix?" in text
+    assert text.count("did you mean bugfix?") == 1
+    assert "'bug fix' (17 rows): did you mean bugfix?" in text
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="there is no sqlite3 to paste into")

@@ -172,12 +172,14 @@ def test_a_vanished_launcher_is_named(tmp_path: Path) -> None:
     for path, content in plan.files.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_bytes(content)
-    assert manage.find_state(plan, environ).program == str(launcher)
+    good = manage.find_state(plan, environ)
+    assert good.state != "broken"
+    assert good.files == tuple(plan.files)
     (versioned / "claudemem-daemon").unlink()
     state = manage.find_state(plan, environ)
     assert state.state == "broken"
     assert f"its program is gone ({launcher})" in state.sentence
-    assert "reinstall the service" in state.sentence
+    assert state.fix == "claudemem-daemon service install"
     # The program is there, and what it runs by is not.
     launcher.unlink()
     launcher.write_text("#!/nonexistent/python\n")

@@ -58,7 +58,8 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
     why = explained(question)
     if not why["causes"] and not any(count["included"] for count in why["counts"]):
         screen.say(plain(why["verdict"], 2000), "bold", errors=True)
-    screen.causes(why, errors=True)
+    # In a terminal the text above is read by the same person.
+    screen.causes(why, errors=True, told=text if sys.stdout.isatty() else "")
 
 
 @click.command("query")

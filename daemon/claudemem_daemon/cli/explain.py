@@ -61,18 +61,19 @@ def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
         for fate in shape["observation"]:
             _print_fate(fate)
     else:
-        screen.say(plain(shape["verdict"], 2000), "bold")
+        if all(cause["sentence"] != shape["verdict"] for cause in shape["causes"]):
+            screen.say(plain(shape["verdict"], 2000), "bold")
         screen.causes(shape)
         screen.show(out, picture.funnels(shape, out.width))
         for line in _left_out(shape, verbose=verbose):
-            screen.say(line)
+            screen.say(f"\n{line}")
         screen.show(out, picture.timeline(shape, out.width))
     if verbose:
         for line in _details(shape):
             screen.say(line, whole=line.startswith("  sqlite3 "))
         screen.say(f"\nanswered in {seconds * 1000:.1f} ms")
     elif not shape["observation"]:
-        screen.say("--verbose shows settings, keys, stores and SQL; explain ID one row.", "dim")
+        screen.say("\n`explain ID` tells of one row, `explain --verbose` how it was asked.", "dim")
 
 
 def _print_fate(fate: dict[str, Any]) -> None:
@@ -95,10 +96,11 @@ def _print_fate(fate: dict[str, Any]) -> None:
 
 
 def _left_out(shape: dict[str, Any], *, verbose: bool) -> list[str]:
-    """Each value that a list leaves out, with its rows."""
+    """Each value that a list leaves out, with its rows, but for what a cause tells."""
     lines: list[str] = []
+    told = "" if verbose else " ".join(cause["sentence"] for cause in shape["causes"])
     for kind, key in LISTS.items():
-        values = dropped(shape, kind)
+        values = [found for found in dropped(shape, kind) if f"{found[0]!r} " not in told]
         shown = values if verbose else values[:MAX_VALUES]
         named = [
             f"{plain(value, 60) or '(empty)'} {rows:,}" + (f" ({hint.words})" if hint else "")

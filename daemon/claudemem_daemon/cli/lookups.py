@@ -83,7 +83,8 @@ def search_command(
         screen.print_observations(rows)
     count = counted(len(rows), "row") if rows else "no row of this repository"
     verb = "holds" if len(rows) <= 1 else "hold"
-    screen.say(f"{count} {verb} {plain(text, 100)!r} (by {shape['how']})", "dim", errors=True)
+    how = "" if "fts5" in shape["how"] else "; no full-text index"
+    screen.say(f"{count} {verb} {plain(text, 100)!r}{how}", "dim", errors=True)
     screen.warn(shape["warnings"])
 
 
@@ -162,7 +163,7 @@ def _print_rows(shape: dict[str, Any]) -> None:
     for row in (*shape["observations"], *shape["summaries"]):
         session = "request" in row
         title = "session summary" if session else plain(row["title"], 1000)
-        screen.say(f"{row['ref']}  {title or '(untitled)'}", "bold")
+        screen.say(title or "(untitled)", "bold", label=f"{row['ref']}  ")
         facts = [screen.when(row), plain(row["project"], 200)]
         if not session:
             facts += [plain(row["type"], 40), ", ".join(plain(c, 60) for c in row["concepts"])]

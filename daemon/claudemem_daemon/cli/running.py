@@ -14,7 +14,7 @@ import click
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import Serve, colours, path_text, plain, waiting
 from claudemem_daemon.client import Client, Unreachable, is_daemon, lock_holder
-from claudemem_daemon.errors import DaemonError, NotFound
+from claudemem_daemon.errors import DaemonError
 from claudemem_daemon.hookfiles.commands import launcher
 from claudemem_daemon.local import open_own
 from claudemem_daemon.service.manage import log_file
@@ -91,7 +91,8 @@ def logs_command(follow: bool, lines: int) -> int:
     try:
         os.close(open_own(path, os.O_RDONLY))
     except OSError as error:
-        raise NotFound(f"{path_text(path)}: no log there ({error.strerror})") from None
+        words = f"{path_text(path)}: {error.strerror}; a daemon writes it: claudemem-daemon start"
+        raise DaemonError(words) from None
     return _passed_on(["tail", "-n", str(lines), *(["-F"] if follow else []), path], coloured=True)
 
 

@@ -64,6 +64,8 @@ def say(
         show(out, shown + body, whole=whole)
     else:
         lines = body.wrap(out, out.width - len(lead))
+        for line in lines:
+            line.rstrip()
         show(out, shown + Text("\n" + " " * len(lead)).join(lines))
 
 
@@ -96,7 +98,9 @@ def finding(
     sentence: str, fix: str = "", style: str = "yellow", *, label: str = "! ", errors: bool = False
 ) -> None:
     """Print what is wrong, and below it what to do, to be copied."""
-    say(plain(sentence, 2000), style, errors=errors, label=label)
+    terminal = (sys.stderr if errors else sys.stdout).isatty()
+    text = plain(sentence, 2000)
+    say(home(text) if terminal else text, style, errors=errors, label=label)
     if fix:
         lead = " " * max(2, len(label))
         say(f"{lead}fix: {plain(fix, 2000)}", "green", errors=errors, whole=True)
@@ -108,11 +112,15 @@ def warn(warnings: Iterable[dict[str, str]], *, errors: bool = True) -> None:
         finding(warning["message"], errors=errors)
 
 
-def causes(shape: dict[str, Any], *, errors: bool = False) -> None:
-    """What an explanation found to be wrong, each with what to do, and other warnings after them."""
+def causes(shape: dict[str, Any], *, errors: bool = False, told: str = "") -> None:
+    """What an explanation found to be wrong, each with what to do, and other warnings after them;
+    of what `told` says already, what to do alone."""
     for cause in shape["causes"]:
-        finding(cause["sentence"], cause["fix"], errors=errors)
-    told = {cause["sentence"] for cause in shape["causes"]}
+        if cause["sentence"] not in told:
+            finding(cause["sentence"], cause["fix"], errors=errors)
+        elif cause["fix"]:
+            say(f"fix: {plain(cause['fix'], 2000)}", "green", errors=errors, whole=True)
+    told = "\n".join((told, *(cause["sentence"] for cause in shape["causes"])))
     warn((found for found in shape["warnings"] if found["message"] not in told), errors=errors)
 
 
@@ -162,9 +170,9 @@ def _stack(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> No
 
 
 def home(path: str) -> str:
-    """A path as a person reads it: `~` for the home folder, odd bytes escaped."""
+    """A path, or a text with paths, as a person reads it: `~` for the home folder, odd bytes escaped."""
     folder = os.environ.get("HOME", "").rstrip("/")
-    short = f"~{path[len(folder) :]}" if folder and path.startswith(folder + "/") else path
+    short = re.sub(rf"(?<![\w./~-]){re.escape(folder)}(?=/)", "~", path) if folder else path
     return path_text(short)
 
 

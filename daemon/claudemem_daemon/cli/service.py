@@ -10,7 +10,7 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import path_text, plain, waiting
+from claudemem_daemon.cli.options import path_text, waiting
 from claudemem_daemon.database_url import names_database
 from claudemem_daemon.errors import ServiceError
 from claudemem_daemon.hookfiles.commands import lasting_launcher, launcher
@@ -52,7 +52,7 @@ def status_command() -> int:
     """What is installed, and whether it can start. Exits 0 when active, 1 otherwise."""
     state = manage.find_state(_plan(launcher), os.environ)
     style = {"active": "green", "broken": "red"}.get(state.state, "yellow")
-    screen.say(plain(state.sentence, 400), style)
+    screen.finding(state.sentence, state.fix, style, label="")
     for path in state.files:
         screen.say(f"  {screen.home(path)}", whole=True)
     return 0 if state.state == "active" else 1

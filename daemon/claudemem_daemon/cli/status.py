@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -41,7 +42,8 @@ PROGRAMS = frozenset(
 def status_command(as_shape: bool, watch: bool) -> int:
     """How the daemon is, what is wrong in this folder, and the one thing to do next.
 
-    Exits 0 when all is well, 1 when something is wrong, 3 when no daemon runs. Changes nothing.
+    Exits 0 when the daemon is well, 1 when something is wrong with it, 3 when none runs. Changes
+    nothing.
     """
     if watch:
         return _watch(as_shape)
@@ -77,17 +79,22 @@ def _watch(as_shape: bool) -> int:
 def _status() -> tuple[dict[str, Any], Headline]:
     """Everything that `status --json` prints, and the first line."""
     failures = read_log(os.environ)
+    client = Client(os.environ)
+    shape: dict[str, Any]
     try:
         with waiting("asking the daemon"):
-            shape: dict[str, Any] = Client(os.environ).get_json("/v1/status")
+            client.get_json("/healthz")
+        # First, so that the daemon knows how this folder's stores are.
+        here = _here(daemon=True)
+        shape = client.get_json("/v1/status")
         head = headline.of_answer(shape)
     except Unreachable as error:
-        shape = {"schema": 1, "status": error.trouble, "client_version": __version__}
+        here = _here(daemon=False)
+        shape = {"schema": 1, "status": error.trouble}
         head = headline.of_silence(error, managed=has_manager(os.environ))
-    here = _here(daemon="process" in shape)
     shape |= {
         "headline": head.sentence,
-        "next": head.next or (here["next"] if here is not None else "claudemem-daemon context"),
+        "next": head.next or _next(here, shape.get("problems", [])),
         "client_version": __version__,
         "hook_failures": [asdict(failure) for failure in failures],
         "hooks_not_allowed": {
@@ -115,17 +122,19 @@ def _here(*, daemon: bool) -> dict[str, Any] | None:
         "worktrees": len(repository.worktrees),
         "verdict": shape["verdict"],
         "causes": shape["causes"],
-        "next": _next(shape),
+        "rows": rows_here(shape),
+        "other_rows": sum(shape["others"].values()),
     }
 
 
-def _next(shape: dict[str, Any]) -> str:
-    """The command to run where the daemon is well."""
-    fixes = [str(cause["fix"]) for cause in shape["causes"]]
+def _next(here: dict[str, Any] | None, problems: Sequence[dict[str, str]]) -> str:
+    """The command to run where the daemon answers."""
+    causes = here["causes"] if here is not None else []
+    fixes = [str(found["fix"]) for found in (*causes, *problems)]
     commands = [fix for fix in fixes if fix.partition(" ")[0] in PROGRAMS]
     if commands:
         return commands[0]
-    if shape["causes"]:
+    if causes:
         return "claudemem-daemon explain"
-    elsewhere = shape["others"] and not rows_here(shape)
+    elsewhere = here is not None and here["other_rows"] and not here["rows"]
     return f"claudemem-daemon {'projects' if elsewhere else 'context'}"

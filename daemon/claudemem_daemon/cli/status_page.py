@@ -29,7 +29,7 @@ def print_page(shape: dict[str, Any], head: Headline) -> None:
         say("")
         _print_lines(_folder(here, told))
     for cause in causes:
-        finding(cause["sentence"], cause["fix"])
+        _print_finding(cause, shape["next"])
     _print_lines(_hooks(shape))
     for name, events in shape["hooks_not_allowed"].items():
         finding(f"{name} skips our entries for {', '.join(events)} until allowed", ASK)
@@ -37,10 +37,15 @@ def print_page(shape: dict[str, Any], head: Headline) -> None:
     if problems:
         say("\nproblems")
     for found in problems:
-        text = f"{found['code']} ({found['severity']}): {found['sentence']}"
-        finding(text, found["fix"], "red" if found["severity"] == "error" else "yellow")
+        _print_finding(found, shape["next"])
     say("")
     say(f"next: {plain(shape['next'], 2000)}", "bold", whole=True)
+
+
+def _print_finding(found: dict[str, str], following: str) -> None:
+    """What is wrong, and what to do about it unless that comes last as the next thing to do."""
+    fix = found["fix"] if found["fix"] != following else ""
+    finding(found["sentence"], fix, "red" if found["severity"] == "error" else "yellow")
 
 
 def _print_lines(lines: Iterator[Line]) -> None:
@@ -60,7 +65,9 @@ def _daemon(shape: dict[str, Any]) -> Iterator[Line]:
     missing = "" if configuration["exists"] else ", no such file: defaults"
     file = f"{home(configuration['path'])}, revision {configuration['revision']}"
     yield "configuration", file + missing
-    yield "watcher", shape["watcher"]["backend"]
+    if configuration["rejected"]:
+        yield "", f"last edit rejected {age(configuration['rejected']['at'] * 1000)}"
+    yield "watcher", shape["watcher"]["backend"].removesuffix("Observer").lower()
     times = [f", {name} {requests[f'{name}_ms']} ms" for name in ("p50", "p95", "p99")]
     took = "".join(times) if requests["measured"] else ""
     errors = "".join(f", {count} {code}" for code, count in sorted(requests["errors"].items()))
@@ -68,8 +75,6 @@ def _daemon(shape: dict[str, Any]) -> Iterator[Line]:
     if last is not None:
         when = f"{age(last['when'] * 1000)}, {last['ms']:.1f} ms"
         yield "last hook", f"{last['platform']} {plain(last['event'], 40)} {when}"
-    if configuration["rejected"]:
-        yield "", f"last edit rejected {age(configuration['rejected']['at'] * 1000)}"
     for store in shape["stores"]:
         state = "ok" if store["ok"] else store["reason"]
         version = f", schema {store['schema_version']}" if store["schema_version"] else ""

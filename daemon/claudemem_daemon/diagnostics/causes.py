@@ -12,24 +12,22 @@ from typing import Any, Final
 
 from claudemem_daemon.diagnostics.age import counted
 from claudemem_daemon.diagnostics.finding import Finding
-from claudemem_daemon.diagnostics.fixes import LIMIT, LISTS, paste, setting_fix, store_fix
+from claudemem_daemon.diagnostics.fixes import DATA_DIR, LIMIT, LISTS, paste, setting_fix, store_fix
 from claudemem_daemon.diagnostics.lists import MAX_NAMED, dropped, near_misses
 from claudemem_daemon.settings.exclusion import excluding
 from claudemem_daemon.shapes import of_settings
 from claudemem_daemon.stores.locate import quoted
 
-DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"
 EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
 TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 DEFAULT_LIMIT: Final = 50
 
 _UNANSWERED: Final = {
     "cwd_vanished": "ask from a folder that exists, or name one with --cwd",
-    "cwd_nameless": "ask from a checkout, or for projects by name with --projects",
-    "cwd_no_folder": "name a folder with --cwd",
-    "ambiguous_key": "give each repository its own store by CLAUDE_MEM_DAEMON_STORES",
+    "cwd_nameless": "claudemem-daemon context --projects unknown-project",
+    "ambiguous_key": "",
 }
-"""Code of a warning that explains why there is no row -> what to do."""
+"""Code of a warning that explains why there is no row -> what to do, unless the warning says it."""
 
 
 ENDS: Final = {
@@ -138,8 +136,7 @@ def _stores(shape: Mapping[str, Any]) -> Iterator[Finding]:
     folder = shape["settings"][DATA_DIR]["value"]
     for store in shape["stores"]:
         if not store["ok"]:
-            own = os.path.dirname(store["path"]) == folder
-            fix = store_fix(store["path"], store["reason"], own=own)
+            fix = store_fix(store["path"], store["reason"], folder)
             error = store["error"] or "a store cannot be read"
             yield Finding(f"store_{store['reason']}", error, fix)
 

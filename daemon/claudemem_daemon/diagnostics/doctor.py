@@ -146,13 +146,13 @@ def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterato
     network = names_database(stores or {})
     plan = make_plan(environ, program, network=network)
     state = manage.find_state(plan, environ)
-    unmanaged = state.state in ("absent", "unknown") and not facts.managed
-    if state.state == "active" or (unmanaged and facts.by_daemon):
+    if state.state == "active":
         yield _ok("service", state.sentence)
+    elif state.state in ("absent", "unknown") and not facts.managed:
+        yield _ok("service", f"{state.sentence}; no service manager of this user is running")
     else:
-        fix = "claudemem-daemon " + ("start" if unmanaged else "service install")
         severity: Severity = "error" if state.state == "broken" else "warning"
-        yield Finding("service", state.sentence, fix, severity)
+        yield Finding("service", state.sentence, state.fix, severity)
     if network and state.state == "active" and any(map(manage.is_local_only, plan.files)):
         message = "the unit allows no network, and CLAUDE_MEM_DAEMON_STORES names a database"
         yield Finding("service", message, "claudemem-daemon service install")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from claudemem_daemon.database_url import is_database
 from claudemem_daemon.stores.locate import quoted
 
+DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"
 LIMIT: Final = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
 LISTS: Final = {
     "types": "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES",
@@ -78,7 +79,9 @@ def database_fixes(url: str) -> dict[str, str]:
     }
 
 
-def store_fix(path: str, reason: str | None, *, own: bool) -> str:
+def store_fix(path: str, reason: str | None, data_dir: object) -> str:
+    """What makes a store readable again that cannot be read for `reason`."""
+    own = os.path.dirname(path) == data_dir
     if is_database(path):
         return database_fixes(path).get(reason or "", f"psql {quoted(path)} -c 'SELECT 1'")
     return store_fixes(path, own=own).get(reason or "", f"ls -l {quoted(path)}")
@@ -93,7 +96,7 @@ def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = No
     if code == "settings_rejected" and path:
         if "regular file" in warning["message"]:
             return f"mv {quoted(path)} {quoted(path + '.aside')}"
-        return f"mend the file there; `python3 -m json.tool {quoted(path)}` accepts it when it is right"
+        return f"python3 -m json.tool {quoted(path)}"
     if key is None:
         return "claudemem-daemon config"
     if code == "setting_of_checkout":
@@ -129,7 +132,8 @@ def fate_fix(shape: Mapping[str, Any], fate: Mapping[str, Any]) -> str:
         return paste(shape, "CLAUDE_MEM_DAEMON_CONTEXT_CHARS", CONTEXT_CHARS)
     if reason == "store_unreadable":
         stores = {store["path"]: store["reason"] for store in shape["stores"]}
-        return store_fix(fate["store"], stores.get(fate["store"]), own=False)
+        data_dir = shape["settings"][DATA_DIR]["value"]
+        return store_fix(fate["store"], stores.get(fate["store"]), data_dir)
     if reason == "excluded":
         return next((cause["fix"] for cause in shape["causes"] if cause["code"] == "excluded"), "")
     if reason == "other_project" and fate["project"]:

@@ -27,9 +27,7 @@ def of_answer(shape: Mapping[str, Any]) -> Headline:
         return Headline("needs restart", sentence, _restart(shape), 1)
     if shape["status"] == "ok":
         return Headline("running", f"running (pid {pid}, version {version})", None, 0)
-    first = shape["problems"][0] if shape["problems"] else {"sentence": "see below", "fix": None}
-    sentence = f"running, degraded (pid {pid}): {first['sentence']}"
-    return Headline("degraded", sentence, first["fix"], 1)
+    return Headline("degraded", f"running, degraded (pid {pid}, version {version})", None, 1)
 
 
 _START = "claudemem-daemon {start}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -42,8 +41,7 @@ def _stores(status: Mapping[str, Any]) -> Iterator[Finding]:
     for store in status["stores"]:
         if not store["ok"]:
             path = str(store.get("path", ""))
-            own = os.path.dirname(path) == status["configuration"].get("data_dir")
-            fix = store_fix(path, store["reason"], own=own)
+            fix = store_fix(path, store["reason"], status["configuration"].get("data_dir"))
             yield Finding(f"store_{store['reason']}", str(store["error"]), fix)
 
 

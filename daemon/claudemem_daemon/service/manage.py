@@ -25,7 +25,6 @@ Say = Callable[[str, str], None]
 
 State = Literal["absent", "installed", "active", "broken", "unknown"]
 
-_INSTALL = "claudemem-daemon service install"
 _LINGER = (
     "At logout systemd stops it, and at boot it starts with your first login. If it should run"
     " without you being logged in: loginctl enable-linger"
@@ -43,12 +42,13 @@ _LEFT_BEHIND = (
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """What is installed: `state` in one word, `sentence` for people, `program` what it starts."""
+    """What is installed: `state` in one word, `sentence` for people; `fix`, a command, is empty where
+    there is nothing to mend."""
 
     state: State
     sentence: str
-    program: str | None
-    files: tuple[str, ...]
+    fix: str = ""
+    files: tuple[str, ...] = ()
 
 
 def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
@@ -103,20 +103,21 @@ def find_state(plan: ServicePlan, environ: Mapping[str, str]) -> ServiceState:
     named = [program_of(os.path.basename(path), _read(path) or b"") for path in there]
     program = next(filter(None, named), None)
     state, sentence = _state(plan, environ, there, program)
-    return ServiceState(state, sentence, program, there)
+    fix = "" if state in ("active", "unknown") else "claudemem-daemon service install"
+    return ServiceState(state, sentence, fix, there)
 
 
 def _state(
     plan: ServicePlan, environ: Mapping[str, str], there: tuple[str, ...], program: str | None
 ) -> tuple[State, str]:
     if not there:
-        return "absent", f"not installed: {_INSTALL}"
+        return "absent", "not installed"
     for path in plan.files:
         if path not in there:
-            return "broken", f"{path} is missing: install again"
+            return "broken", f"installed, but {path} is missing"
     wrong = "is not named" if program is None else program_trouble(program)
     if wrong is not None:
-        return "broken", f"installed, but its program {wrong}; reinstall the service: {_INSTALL}"
+        return "broken", f"installed, but its program {wrong}"
     probed = run_command(plan.probe, environ)
     if probed.unreachable:
         return "unknown", f"installed; {probed.words or 'its manager does not answer'}"
@@ -124,8 +125,7 @@ def _state(
         return "installed", "installed, not active"
     socket = socket_path(environ)
     if plan.manager == "systemd" and not os.path.lexists(socket):
-        gone = f"installed and active, but {socket} is gone, so that nobody can ask: {_INSTALL}"
-        return "broken", gone
+        return "broken", f"installed and active, but {socket} is gone, so that nobody can ask"
     return "active", f"installed and active: {program}"
 
 
