@@ -16,7 +16,10 @@ The message of each is one line: what is wrong, which file or key, what to do ab
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from claudemem_daemon.dependencies import Dependency
 
 
 class ClaudememError(Exception):
@@ -48,14 +51,18 @@ class SettingsError(ClaudememError):
 
 
 class StoreError(ClaudememError):
-    """One store cannot be read; `reason` is a word of `stores.model.STORE_REASONS`."""
+    """One store cannot be read; `reason` is a word of `stores.model.STORE_REASONS`. While
+    `lasting` holds, reading it fails in the same way; None where the next attempt may not."""
 
     code = "store"
 
-    def __init__(self, message: str, *, path: str, reason: str) -> None:
+    def __init__(
+        self, message: str, *, path: str, reason: str, lasting: Dependency | None = None
+    ) -> None:
         super().__init__(message)
         self.path = path
         self.reason = reason
+        self.lasting = lasting
 
 
 class DeadlineExceeded(ClaudememError):

@@ -64,14 +64,9 @@ class Answer:
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """The stores first: they change most."""
+        """Those of the rows first: they change most."""
         selection = self.selection
-        return (
-            *(() if selection.complete else (INCOMPLETE,)),
-            *selection.versions,
-            *self.resolved.dependencies,
-            *selection.dependencies,
-        )
+        return (*selection.dependencies, *selection.versions, *self.resolved.dependencies)
 
 
 @dataclass(frozen=True, slots=True)

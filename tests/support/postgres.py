@@ -47,7 +47,7 @@ class Cluster:
         self._bin = found
         self._folder = tempfile.mkdtemp(prefix="cm-pg-", dir="/tmp")
         self._user = UNPRIVILEGED if os.geteuid() == 0 else None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.port = 5432
 
     def __enter__(self) -> Cluster:
@@ -105,7 +105,7 @@ class Cluster:
 
     def start(self, *options: str) -> None:
         quick = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=60")
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [
                 os.path.join(self._bin, "postgres"), "-D", self.data, "-k", self._folder,
                 "-c", "listen_addresses=", "-c", "log_min_messages=panic", *quick, *options,
@@ -125,7 +125,7 @@ class Cluster:
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> None:
         """SIGINT ends it in order; SIGKILL as a crash does, with all its children."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is None:
             return
         if number == signal.SIGKILL:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from claudemem_daemon.dependencies import FileIdentity
+from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.private import list_without_private, without_private
 from claudemem_daemon.repository.model import Role
 from claudemem_daemon.stores.model import StoreRef, StoreReport, StoreVersion
@@ -155,8 +155,8 @@ class Selection:
 
     rows_exist: at least one row carries one of the keys, whatever the filters say (tells "no
     memory" from "all filtered out"). complete: no deadline cut a query short. high_water: store
-    path -> highest observation id at the time, for later news. evidence: what besides the stores
-    the rows were chosen by.
+    path -> highest observation id at the time, for later news. dependencies: what the rows were
+    chosen by besides the stores that were read.
     """
 
     observations: tuple[Observation, ...]
@@ -169,4 +169,4 @@ class Selection:
     high_water: Mapping[str, int]
     warnings: tuple[AnswerWarning, ...]
     versions: tuple[StoreVersion, ...]
-    dependencies: tuple[FileIdentity, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
@@ -84,7 +85,11 @@ def _selected(sources: Sources) -> Selection:
                 *_cut_off(sources, rows, settings),
             ),
             versions=tuple(source.reader.version for source in sources.opened),
-            dependencies=ours.dependencies(),
+            dependencies=(
+                *sources.dependencies(),
+                *((INCOMPLETE,) if rows.cut else ()),
+                *ours.dependencies(),
+            ),
         )
 
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import INCOMPLETE, Dependency
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
@@ -268,6 +269,13 @@ class Sources:
         for path, error in self.failures.items():
             yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
         yield from self.lost.warnings("read")
+
+    def dependencies(self) -> Iterator[Dependency]:
+        """What the failures depend on."""
+        for error in self.failures.values():
+            yield error.lasting or INCOMPLETE
+        if self.unfinished:
+            yield INCOMPLETE
 
     @property
     def complete(self) -> bool:

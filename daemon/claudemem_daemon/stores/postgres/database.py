@@ -20,8 +20,9 @@ from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader, Ind
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 
 MAX_IDLE: Final = 2
-RETRY_SECONDS: Final = (1.0, 60.0)
-"""The first pause after a failed attempt, and the longest; each is twice the one before."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two attempts to connect; each pause is twice the one before."""
 PROBE_SECONDS: Final = 0.25
 """For the one round trip that tells whether anything was committed."""
 MANY_ROWS: Final = 10_000
@@ -50,7 +51,7 @@ class DatabaseStore:
         self._away: StoreError | None = None
         """Why no session can be had."""
         self._away_number = 0
-        self._failures = 0
+        self._pause = FIRST_PAUSE
         self._retry_at = 0.0
         self._answers: Answers | None = None
         self._answers_at = 0.0
@@ -67,17 +68,14 @@ class DatabaseStore:
         """One state of the database. Where it cannot be had, what was read last stands in, and the
         reader has `trouble`; where nothing was read, raises `StoreError`."""
         started, known = time.monotonic(), self._error
-        try:
-            with ExitStack() as stack:
-                try:
-                    session = stack.enter_context(self._session(deadline))
-                    reader = self._begin(session, deadline)
-                    stack.callback(session.end)
-                except StoreError as error:
-                    reader = self._stand_in(self.failed(error))
-                yield reader
-        except StoreError as error:
-            raise self.failed(error) from None
+        with ExitStack() as stack:
+            try:
+                session = stack.enter_context(self._session(deadline))
+                reader = self._begin(session, deadline)
+                stack.callback(session.end)
+            except StoreError as error:
+                reader = self._stand_in(self.failed(error))
+            yield reader
         if reader.trouble is not None:
             return
         self._read_ms = (time.monotonic() - started) * 1000
@@ -95,9 +93,9 @@ class DatabaseStore:
 
     def failed(self, error: StoreError) -> StoreError:
         """Note what ended a reading, for `describe` and for the back-off."""
+        if error.reason == "away" and error.lasting is None:
+            error = self._note_away(error)
         self._error = error
-        if error.reason == "away":
-            self._note_away(error)
         return error
 
     def describe(self) -> StoreUse:
@@ -130,7 +128,7 @@ class DatabaseStore:
                 oldest = answers.oldest if answers is not None else {}
                 answers = Answers(snapshot, next(self._numbers), complete, oldest)
                 self._answers = answers
-        return self._reader(answers, answers.number, session)
+        return self._reader(answers, self._version(answers.number), session)
 
     def _stand_in(self, error: StoreError) -> DatabaseReader:
         """What was read last. Raises `error` where nothing was."""
@@ -138,33 +136,37 @@ class DatabaseStore:
         if answers is None or not answers.known:
             raise error
         at = time.strftime("%Y-%m-%d %H:%M", time.localtime(self._answers_at))
-        trouble = StoreError(
-            f"{error.message}; its rows here were read at {at}", path=self.path, reason=error.reason
+        self._error = StoreError(
+            f"{error.message}; its rows here were read at {at}",
+            path=self.path,
+            reason=error.reason,
+            lasting=error.lasting,
         )
-        self._error = trouble
-        return self._reader(answers, self._away_number, trouble)
+        return self._reader(answers, self._version(self._away_number), self._error)
+
+    def _version(self, number: int) -> StoreVersion:
+        return StoreVersion(self.path, (self.path,), number, racy=False, still=self._still)
 
     def _reader(
-        self, answers: Answers, number: int, source: Session | StoreError
+        self, answers: Answers, version: StoreVersion, source: Session | StoreError
     ) -> DatabaseReader:
-        version = StoreVersion(self.path, (self.path,), number, racy=False, still=self._still)
         return DatabaseReader(answers, version, self._remembered, self._index, source)
 
     def _still(self, number: int) -> bool:
         """Whether nothing was committed since: one round trip. An answer without the server holds
-        until an attempt to reach it has ended."""
-        answers = self._answers
+        while there is no session to be had, for the same reason."""
         if self._away is not None:
             self._connect_if_due()
             return number == self._away_number and self._away is not None
+        answers = self._answers
         if answers is None or number != answers.number or number == self._outdated:
             return False
         deadline = Deadline.after(PROBE_SECONDS)
         try:
             with self._session(deadline) as session:
                 same = session.snapshot(deadline) == answers.snapshot
-        except StoreError as error:
-            self.failed(error)
+        except StoreError:
+            # Where it is the connection that takes longer, a question has the time to wait for it.
             return False
         if not same:
             self._outdated = number
@@ -172,7 +174,8 @@ class DatabaseStore:
 
     @contextmanager
     def _session(self, deadline: Deadline) -> Iterator[Session]:
-        """An idle session, or a new one. Only the first attempt after a good time is waited for."""
+        """An idle session, or a new one, which is waited for unless the server is known to be
+        away. Raises `StoreError`; one that comes from inside is noted."""
         with self._lock:
             self._last_used = time.monotonic()
             while not self._idle:
@@ -187,6 +190,8 @@ class DatabaseStore:
             self._in_use.add(session)
         try:
             yield session
+        except StoreError as error:
+            raise self.failed(error) from None
         finally:
             with self._lock:
                 self._in_use.remove(session)
@@ -213,20 +218,26 @@ class DatabaseStore:
         with self._lock:
             self._connecting = False
             if session is not None:
-                self._away, self._failures, self._retry_at = None, 0, 0.0
+                self._away, self._pause, self._retry_at = None, FIRST_PAUSE, 0.0
                 self._idle.append(session)
             self._lock.notify_all()
         if self._closed:
             self.let_go()
 
-    def _note_away(self, error: StoreError) -> None:
-        """No request waits for this server before an attempt succeeds."""
+    def _note_away(self, error: StoreError) -> StoreError:
+        """No request waits for this server before an attempt succeeds. Answers hold that long, or
+        until it fails in other words."""
         with self._lock:
-            now = time.monotonic()
-            if self._away is None or now >= self._retry_at:
-                first, longest = RETRY_SECONDS
-                self._retry_at = now + min(first * 2**self._failures, longest)
-                self._failures = min(self._failures + 1, 10)
+            self._retry_at = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            if self._away is None or self._away.message != error.message:
                 self._away_number = next(self._numbers)
-            self._away = error
+                self._away = StoreError(
+                    error.message,
+                    path=self.path,
+                    reason=error.reason,
+                    lasting=self._version(self._away_number),
+                )
+            away = self._away
         self.let_go()
+        return away
