@@ -18,7 +18,7 @@ from claudemem_daemon.errors import InvalidRequest, StoreError
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.admission import admit
+from claudemem_daemon.selection.admission import match_keys
 from claudemem_daemon.selection.by_id import Ref, parse_ref, rows_by_id
 from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.search import search_rows
@@ -141,7 +141,7 @@ def store_elsewhere(
         return usual
     try:
         with pool.reading(StoreRef(usual, "claude-mem's usual folder"), deadline) as reader:
-            return usual if admit(resolved.keys, reader.projects(), reader.merged()).names else None
+            return usual if match_keys(reader, resolved.keys)[0] else None
     except StoreError:
         return None
 

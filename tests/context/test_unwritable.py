@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 
 from claudemem_daemon.context import sanitize
 from claudemem_daemon.question import Question
+from claudemem_daemon.selection import model
 from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.shapes import as_json, row_shape
 from claudemem_daemon.stores.model import StoreRef
-from claudemem_daemon.stores.rows import OBSERVATION_CELLS, SUMMARY_CELLS, Row, epoch_ms
+from claudemem_daemon.stores.rows import (
+    OBSERVATION_CELLS,
+    SUMMARY_CELLS,
+    Cell,
+    Row,
+    epoch_ms,
+    text,
+)
 from claudemem_daemon.transcript import PriorMessage
-from tests.context.factory import STORE, context, row, selection, session
+from tests.context.factory import NOON, STORE, context, row, selection, session
 
 BAD = "a text that cannot be written"
 SESSION = {"investigated": "", "learned": "", "completed": "", "next_steps": ""}
@@ -28,6 +36,13 @@ class BadNumber(int):
 
     def __abs__(self) -> int:
         raise LookupError
+
+
+def text_badly(cell: Cell) -> str:
+    """Of a cell, as of none of a store."""
+    if cell == BAD:
+        raise LookupError(cell)
+    return text(cell)
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +101,33 @@ def test_such_a_session_is_left_out_of_section_and_timeline(field: str) -> None:
     assert "title 1" in made.text
     assert "request 0" in made.text
     assert [warning.code for warning in made.warnings] == ["store_rows"]
+
+
+@pytest.mark.parametrize("field", ["request", "investigated", "next_steps"])
+def test_such_a_session_is_left_out_where_its_words_cannot_even_be_read(
+    monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    """They are read when they are asked for, first by whoever judges whether they are a last word."""
+    monkeypatch.setattr(model, "text", text_badly)
+    last = session(9, **{**SESSION, "learned": "a lot", field: BAD})
+    made = context(selection([row(1)], [last, session(0)]), settings=SETTINGS)
+    assert "title 1" in made.text
+    assert "request 0" in made.text
+    assert "Last session" not in made.text
+    assert [warning.code for warning in made.warnings] == ["store_rows"]
+
+
+def test_a_row_below_such_a_row_tells_what_that_one_would_have_told() -> None:
+    """Time and origin are left out where they are those of the row above."""
+    at = {"created_at_epoch": NOON, "project": "app/app-b"}
+    shown = [row(3), row(2, title=BAD, **at), row(1, **at), row(0, **at)]
+    lines = context(selection(shown)).text.splitlines()
+    (below,) = (line for line in lines if "title 1" in line)
+    assert "12:00" in below
+    assert "[app-b]" in below
+    (after,) = (line for line in lines if "title 0" in line)
+    assert "12:00" not in after
+    assert "[app-b]" not in after
 
 
 def test_a_header_alone_says_what_is_missing_and_news_say_nothing() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from claudemem_daemon.question import Question
+from claudemem_daemon.selection import model
+from claudemem_daemon.stores.rows import Cell, text
 from tests.selection.asking import ask_why, exact, make_keys
 from tests.support.stores import add_observation, add_session, make_store
 
@@ -89,3 +91,18 @@ def test_the_explanation_is_plain_json(store: str) -> None:
     shape = json.loads(json.dumps(ask_why(store, observation=8, **ASKED).as_json()))
     assert shape["observation"][0]["disposition"] == "included"
     assert shape["queries"][0]["sql"].startswith("SELECT")
+
+
+def test_a_row_whose_words_cannot_be_read_leaves_the_explanation(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def text_badly(cell: Cell) -> str:
+        if cell == "too old":
+            raise LookupError
+        return text(cell)
+
+    monkeypatch.setattr(model, "text", text_badly)
+    explanation = ask_why(store, observation=1, **ASKED)
+    (fate,) = explanation.fates
+    assert (fate.disposition, fate.store) == ("store_unreadable", store)
+    assert explanation.counts

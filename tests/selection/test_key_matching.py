@@ -17,7 +17,7 @@ from claudemem_daemon.stores import reader as reader_module
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
 from tests.selection.asking import ask, exact, make_keys, open_pool, prefix
-from tests.support.stores import OtherProcess, add_observations, make_store
+from tests.support.stores import OtherProcess, add_observations, add_summary, make_store
 
 NAMES = (
     *("app", "app/one", "app/two", "app/\0", "\0", "app%", "one", "two", "x/one", "one/y", "é"),
@@ -30,7 +30,7 @@ bare_keys = st.lists(st.sampled_from(("one", "two", "\0", "é")), max_size=4)
 
 def said(pool: StorePool, path: str, keys: ProjectKeys) -> Admitted:
     with pool.reading(StoreRef(path, "told"), Deadline.after(20)) as reader:
-        return match_keys(reader, "observations", keys)
+        return match_keys(reader, keys)[0]
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -136,3 +136,30 @@ def test_the_account_of_the_keys_counts_this_answer(tmp_path: Path) -> None:
         assert account(first, second)[0] == ("app", (first, second), 2)
         writer.run("UPDATE observations SET project = 'app/one'")
         assert account(first) == [("app", (), 0), ("none", (), 0), ("app/one", (first,), 2)]
+
+
+@pytest.mark.parametrize("table", ["observations", "session_summaries"])
+@pytest.mark.parametrize("other", ["x/one", "one/y"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_name_of_another_repository_counts_in_whichever_table_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, other: str, listed: bool
+) -> None:
+    """Sessions without observations have summaries, and news of before sessions had them none."""
+    if listed:
+        monkeypatch.setattr(module, "MAX_PROBES", -1)
+    path = make_store(tmp_path / "s.db")
+    add_observations(path, [{"project": name} for name in ("x/a", "app", "one")])
+    add_summary(path, project="one")
+    keys = make_keys("app", exact("one", bare=True))
+    with open_pool() as pool:
+        before = ask(path, keys=keys, pool=pool)
+        assert [row.project for row in (*before.observations, *before.summaries)] == [
+            *("one", "app"),
+            "one",
+        ]
+        if table == "observations":
+            add_observations(path, [{"project": other}])
+        else:
+            add_summary(path, project=other)
+        after = ask(path, keys=keys, pool=pool)
+        assert [row.project for row in (*after.observations, *after.summaries)] == ["app"]

@@ -132,24 +132,27 @@ class _Writer:
             known = None
         moment = options.clock.at(shown.shown_at) if known is None else known.moment
         origin = options.origin(shown.project)
+        details: tuple[object, ...]
         if isinstance(shown, Summary):
-            self.origin = ""
-            details: tuple[object, ...] = (origin, shown.of.letter)
-            if known is not None and known.details == details:
-                return known.entry
-            entry = _session_entry(shown, moment, origin, options)
+            details = (origin, shown.of.letter)
         else:
             same = bool(origin) and origin == self.origin
             label = (same and options.formatter.same_origin) or origin
-            time = "" if moment == self.moment else moment.time
+            said = replace(moment, time="") if moment == self.moment else moment
+            details = (full, said.time, label, options.marks(shown.type), shown.of)
+        if known is None or known.details != details:
+            if isinstance(shown, Summary):
+                entry = _session_entry(shown, moment, origin, options)
+            else:
+                entry = _observation_entry(shown, said, label, options, full)
+            known = RenderedEntry(self.style, moment, details, entry)
+            self.rendered.put(shown.row, known)
+        # Only now: the row above is one that could be written.
+        if isinstance(shown, Summary):
+            self.origin = ""
+        else:
             self.moment, self.origin = moment, origin
-            details = (full, time, label, options.marks(shown.type), shown.of)
-            if known is not None and known.details == details:
-                return known.entry
-            said = moment if time == moment.time else replace(moment, time=time)
-            entry = _observation_entry(shown, said, label, options, full)
-        self.rendered.put(shown.row, RenderedEntry(self.style, moment, details, entry))
-        return entry
+        return known.entry
 
 
 def _observation_entry(

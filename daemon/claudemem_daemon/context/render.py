@@ -96,8 +96,7 @@ def _draft(
     rendered: Derived[Row, RenderedEntry],
 ) -> Draft:
     selection, settings = request.selection, request.settings
-    last = _last_summary(request)
-    summary, apart = _last_section(last, options)
+    summary, apart = _last_section(_last_summary(request), options)
     sessions = () if request.news else selection.summaries[: settings.session_count]
     made = timeline(
         selection.observations,
@@ -192,8 +191,6 @@ def _last_summary(request: ContextRequest) -> Summary | None:
     if request.news or not request.settings.show_last_summary or not selection.summaries:
         return None
     last = selection.summaries[0]
-    if not any((last.investigated, last.learned, last.completed, last.next_steps)):
-        return None
     newest = next((row.created_at_epoch for row in selection.observations), None)
     if newest is not None and (last.created_at_epoch or 0) < newest:
         return None

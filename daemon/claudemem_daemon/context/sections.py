@@ -115,7 +115,10 @@ def _warning_words(warning: AnswerWarning, options: RenderOptions) -> str:
 
 
 def last_session(session: Summary, options: RenderOptions) -> Section:
-    """The newest session's own words on itself, a line each; none if it has none."""
+    """The newest session's own words on itself, a line each; none where they say no more than what
+    was asked for."""
+    if not any((session.investigated, session.learned, session.completed, session.next_steps)):
+        return Section()
     moment = options.clock.at(session.created_at_epoch)
     words = ("Last session,", moment.day, moment.time, options.origin(session.project))
     heading = " ".join(word for word in words if word)

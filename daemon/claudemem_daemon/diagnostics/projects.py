@@ -11,7 +11,7 @@ from claudemem_daemon.diagnostics.likeness import Likeness
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKey
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.admission import Admitted, admit
+from claudemem_daemon.selection.admission import Admitted, match_keys
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.settings.exclusion import Exclusions
 from claudemem_daemon.stores.interface import StoreReader
@@ -137,7 +137,7 @@ def _in_each_store(
     for ref in resolved.located.stores if resolved.keys.keys else ():
         try:
             with pool.reading(ref, deadline) as reader:
-                work(ref.path, reader, admit(resolved.keys, reader.projects(), reader.merged()))
+                work(ref.path, reader, match_keys(reader, resolved.keys)[0])
         except StoreError as error:
             warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
     return warnings

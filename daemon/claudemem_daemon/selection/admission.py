@@ -5,14 +5,14 @@ Names are compared byte for byte: `%`, `_`, letter case and Unicode forms never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.stores.interface import COLUMNS, StoreReader
-from claudemem_daemon.stores.sql import Table, Wanted
+from claudemem_daemon.stores.sql import TABLES, Wanted
 
 MAX_PROBES: Final = 512
 """More keys are not looked up one by one where all names have to be listed anyhow."""
@@ -41,15 +41,11 @@ class Admitted:
         )
 
 
-def admit(
-    keys: ProjectKeys,
-    present: Iterable[str],
-    merged: Iterable[str],
-    everything: Callable[[], Iterable[str]] | None = None,
+def _admit(
+    keys: ProjectKeys, present: Iterable[str], merged: Iterable[str], others: Iterable[str]
 ) -> Admitted:
     """The projects among `present` and among the targets of merged rows that the keys name.
-    `everything` lists all projects of the store, or those that matter here, and is asked only where
-    a bare key has rows; without it `present` are all.
+    `others` are all projects of the store, or those that matter to bare keys.
 
     A worktree's folder name alone (a bare key) is left out where it may belong to another
     repository: when the store has `X/name` of another X, or `name/...`, that is, a repository of
@@ -60,7 +56,7 @@ def admit(
     left_out: dict[str, str] = {}
     here = {*names, *targets}
     bare = {key.key for key in keys.keys if key.bare} & here
-    owners = _owners(everything() if everything is not None else names) if bare else {}
+    owners = _owners(others) if bare else {}
     ours = _own_names(keys.keys)
     # A name that is a key in its own right stays one, though it is a worktree's folder as well.
     for key in sorted(keys.keys, key=attrgetter("bare")):
@@ -108,22 +104,33 @@ def _owners(names: Iterable[str]) -> dict[str, set[str]]:
     return owners
 
 
-def match_keys(reader: StoreReader, table: Table, keys: ProjectKeys) -> Admitted:
-    """What `admit` says of this table. Raises `StoreError`."""
+def match_keys(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:
+    """The projects of observations and those of session summaries that the keys name. Whose a bare key is, the names of
+    both tell. Raises `StoreError`."""
     if len(keys.keys) > MAX_PROBES and any(key.bare for key in keys.keys):
-        names, targets = (reader.projects(table, column) for column in COLUMNS)
+        names = [reader.projects(table, column) for table in TABLES for column in COLUMNS]
         return reader.made(
-            ("admitted of all", table, keys, names, targets),
-            lambda: admit(keys, _among(keys, names), _among(keys, targets), lambda: names),
+            ("admitted of all", keys, *names),
+            lambda: _admit_both(keys, [_among(keys, n) for n in names], (*names[0], *names[2])),
         )
     exact, prefixes = _by_match(keys)
-    present, merged = reader.present(table, exact, prefixes)
-    found = {*present, *merged}
+    present = [names for table in TABLES for names in reader.present(table, exact, prefixes)]
+    found = {name for names in present for name in names}
     bare = [key.key for key in keys.keys if key.bare and key.key in found]
-    others = reader.namesakes(table, bare) if bare else ()
+    others = reader.namesakes(bare) if bare else ()
     return reader.made(
-        ("admitted", table, keys, present, merged, others),
-        lambda: admit(keys, present, merged, lambda: others),
+        ("admitted", keys, *present, others), lambda: _admit_both(keys, present, others)
+    )
+
+
+def _admit_both(
+    keys: ProjectKeys, names: Sequence[Iterable[str]], others: Sequence[str]
+) -> tuple[Admitted, Admitted]:
+    """names: projects and targets of observations, then of summaries."""
+    observed, merged, summarized, merged_summaries = names
+    return (
+        _admit(keys, observed, merged, others),
+        _admit(keys, summarized, merged_summaries, others),
     )
 
 

@@ -19,10 +19,9 @@ from claudemem_daemon.selection.model import Observation, Summary, row_ref
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import ALL, Source, Sources, large_cells
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.sql import Table
+from claudemem_daemon.stores.sql import TABLES, Table
 from claudemem_daemon.warning import AnswerWarning
 
-TABLES: Final[tuple[Table, ...]] = ("observations", "session_summaries")
 _REF: Final = re.compile(r"(S?)(?:([a-z]*)([0-9]{1,19})|([a-z]+):([0-9A-Za-z-]{1,64}))")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from claudemem_daemon.errors import StoreError
 from claudemem_daemon.selection.accounting import Accounts, Disposition, reason_of
 from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import Source, Sources
+from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.plans import candidate
 from claudemem_daemon.stores.rows import Row, content_key
 from claudemem_daemon.stores.sql import Wanted
@@ -51,8 +51,9 @@ class Judge:
             if ref.letter in ("", source.ref.letter):
                 try:
                     found += self._of_id(source, ref)
-                except StoreError as error:
-                    self.sources.failures[source.ref.path] = error
+                except Exception as error:  # noqa: BLE001 - it costs this row alone
+                    path = source.ref.path
+                    self.sources.failures[path] = as_store_error(error, path)
         for path, failure in self.sources.failures.items():
             found.append(Fate(ref.number, path, "store_unreadable", failure.message, ref.text))
         if found:

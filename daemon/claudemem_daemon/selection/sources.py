@@ -13,7 +13,6 @@ from typing import Final
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE, Dependency
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted, match_keys
 from claudemem_daemon.selection.flow import Flow
@@ -135,7 +134,7 @@ class Sources:
         try:
             with ExitStack() as attempt:
                 reader = attempt.enter_context(self.pool.reading(ref, until, locked=self.locked))
-                admitted = reader.once(("keys matched", keys), partial(_match_both, reader, keys))
+                admitted = reader.once(("keys matched", keys), partial(match_keys, reader, keys))
                 source = Source(ref, reader, *admitted)
                 error = self._first_rows(source, plan)
                 # Rows found before these errors are for the answer; the last time also slow ones.
@@ -291,10 +290,6 @@ class Sources:
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error
         self.pool.failed(source.ref, error)
-
-
-def _match_both(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:
-    return match_keys(reader, "observations", keys), match_keys(reader, "session_summaries", keys)
 
 
 def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:

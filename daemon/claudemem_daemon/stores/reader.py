@@ -32,7 +32,7 @@ from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.plans import Candidate, Cells, Learnt, OutOfBudget, Plans
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, row_id, text
-from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
+from claudemem_daemon.stores.sql import TABLES, Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
@@ -64,7 +64,6 @@ class SqliteReader(StoreReader):
         self._number = number
         self._values, self._recent, learnt = remembered
         self._plans = Plans(schema, self._flow, learnt)
-        self._firsts: tuple[str, ...] | None = None
 
     @property
     def damage(self) -> StoreError | None:
@@ -143,32 +142,21 @@ class SqliteReader(StoreReader):
         for statement in name_sql.without_indexes(table, columns):
             yield from until_damage(self._flow(statement), [])
 
-    def namesakes(self, table: Table, leaves: Sequence[str]) -> tuple[str, ...]:
-        index = self.schema.index_on(table, "project")
-        if index is None:
-            return self.projects(table)
+    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:
+        tables = [table for table in TABLES if self.has(table)]
+        indexes = {table: self.schema.index_on(table, "project") for table in tables}
+        named = {table: index for table, index in indexes.items() if index is not None}
         try:
-            firsts = self._firsts if self._firsts is not None else self._first_of_each()
-            heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
-            if len(heads) * len(leaves) > MAX_JOINED:
-                return self.projects(table)
-            joined = name_sql.joined(table, index, heads, leaves)
-            return (*firsts, *(text(row[0]) for row in self._flow(joined)))
+            if len(named) == len(tables):
+                firsts = [text(row[0]) for row in self._flow(name_sql.first_of_each(named))]
+                heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
+                if len(heads) * len(leaves) <= MAX_JOINED:
+                    joined = self._flow(name_sql.joined(named, heads, leaves))
+                    return (*firsts, *(text(row[0]) for row in joined))
         except StoreError as error:
             if error.reason not in DAMAGED:
                 raise
-            return self.projects(table)
-
-    def _first_of_each(self) -> tuple[str, ...]:
-        """At least one observed `X/...` for each X. It takes a step for every other name, and a
-        session without observations is no sign of a repository."""
-        index = self.schema.index_on("observations", "project")
-        if index is None:
-            self._firsts = self.projects()
-        else:
-            rows = self._flow(name_sql.first_of_each("observations", index))
-            self._firsts = tuple(text(row[0]) for row in rows)
-        return self._firsts
+        return tuple(name for table in tables for name in self.projects(table))
 
     def highest_id(self) -> int:
         ((number,),) = self.once(

@@ -26,6 +26,7 @@ from claudemem_daemon.stores.odd_text import raw
 from claudemem_daemon.stores.rows import CELLS
 
 Table = Literal["observations", "session_summaries"]
+TABLES: Final[tuple[Table, ...]] = ("observations", "session_summaries")
 Plan = Literal["project", "walk", "both", "time", "recent"]
 Column = Literal["project", "merged_into_project"]
 Parameter = str | bytes | int | float | None
