@@ -70,19 +70,20 @@ MAX_FIELD = 8 << 10
 TIMEOUT = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 DATA_DIR = "CLAUDE_MEM_DATA_DIR"
 PROMPT_CONTEXT = "CLAUDE_MEM_DAEMON_PROMPT_CONTEXT"
-HELP = """\
-Usage: claudemem-daemon hook PLATFORM
-
+DESCRIPTION = f"""
   Answer one hook: its JSON on standard input, the assistant's JSON (or nothing)
   on standard output.
 
   PLATFORM is one of
-  {platforms}.
+  {", ".join(PLATFORMS)}.
 
-  Exits 0 always, inside its deadline. Why it printed nothing stands in hook.log
-  in the state folder; `status` and `doctor` read it. To have an assistant call
-  it: claudemem-daemon hooks install PLATFORM
-
+  Exits 0 always, inside its deadline. Why it printed nothing is in hook.log in
+  the state folder; `status` and `doctor` read it. To have an assistant call it:
+  claudemem-daemon hooks install PLATFORM
+"""
+HELP = f"""\
+Usage: claudemem-daemon hook PLATFORM
+{DESCRIPTION}
 Options:
   -h, --help  Show this message and exit.
 """
@@ -94,7 +95,7 @@ def main(argv: list[str], in_process: InProcess) -> int:
     try:
         environ = os.environ
         if "--help" in argv or "-h" in argv:
-            os.write(1, HELP.format(platforms=", ".join(PLATFORMS)).encode())
+            os.write(1, HELP.encode())
             return 0
         if len(argv) != 1 or argv[0] not in PLATFORMS:
             _refuse_platform(argv, environ)

@@ -136,8 +136,8 @@ class Daemon:
         while self._has_a_store_open():
             if time.monotonic() > end:
                 raise RuntimeError(f"a store is still open after {_PATIENCE} s")
-            time.sleep(0.05)
-        time.sleep(_GIVING_BACK)
+            time.sleep(0.05)  # nothing tells when a store is closed
+        time.sleep(_GIVING_BACK)  # the daemon does so by the clock
 
     def _has_a_store_open(self) -> bool:
         folder = f"/proc/{self.pid}/fd"

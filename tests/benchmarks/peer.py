@@ -67,7 +67,7 @@ class Worker:
                 self.__exit__()
                 with open(os.path.join(self._home, "worker.log"), encoding="utf-8") as file:
                     raise RuntimeError(f"claude-mem's worker is not ready: {file.read()[-2000:]}")
-            time.sleep(0.1)
+            time.sleep(0.1)  # it has no other sign of being ready
 
     def __exit__(
         self,

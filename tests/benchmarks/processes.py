@@ -145,7 +145,7 @@ def idle(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
         return
     time.sleep(min(2.0, effort.idle_seconds))  # what was asked last has its say first
     before = daemon.ticks()
-    time.sleep(effort.idle_seconds)
+    time.sleep(effort.idle_seconds)  # idleness is the subject
     after = daemon.ticks()
     note = f"in {effort.idle_seconds:g} s; involuntary {after.involuntary - before.involuntary}"
     for what, unit, value in (

@@ -24,7 +24,7 @@ def main(path: str, project: str, rows: str) -> None:
         last = db.execute("SELECT max(id) FROM observations").fetchone()[0]
         began = time.monotonic()
         for number in range(1, int(rows) + 1):
-            time.sleep(max(0.0, began + number * _PAUSE - time.monotonic()))
+            time.sleep(max(0.0, began + number * _PAUSE - time.monotonic()))  # the rate
             before = time.perf_counter()
             db.execute(*new_observation(last + number, project, f"Written meanwhile {number}"))
             taken.append((time.perf_counter() - before) * 1000)

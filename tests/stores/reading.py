@@ -40,4 +40,4 @@ def state(pool: StorePool, path: str) -> StoreVersion:
 def settle(path: str) -> None:
     """Wait until a further change of the file is sure to show in its times."""
     while file_state(path).racy:
-        time.sleep(0.005)
+        time.sleep(0.005)  # it is the clock that has to go on

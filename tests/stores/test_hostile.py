@@ -20,6 +20,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.sqlite_store import SqliteStore
 from tests.selection.asking import ask, ids
 from tests.stores.reading import open_pool, rows
 from tests.support.stores import OtherProcess, add_observation, add_observations, make_store
@@ -195,7 +196,9 @@ def test_the_end_waits_for_no_query(tmp_path: Path) -> None:
 
     def count_for_ever(pool: StorePool) -> None:
         with pool.reading(StoreRef(path, "told"), Deadline.after(3600)):
-            (connection,) = pool._stores[path]._in_use  # type: ignore[attr-defined]
+            store = pool._stores[path]
+            assert isinstance(store, SqliteStore)
+            (connection,) = store._in_use
             connection.db.set_progress_handler(note, 1000)
             connection.db.execute(ENDLESS).fetchall()
 

@@ -12,6 +12,7 @@ from claudemem_daemon.stores import recent as module
 from claudemem_daemon.stores.reader import _row
 from claudemem_daemon.stores.recent import RecentRows
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row
+from claudemem_daemon.stores.sql import Table
 
 cell = st.one_of(
     st.none(),
@@ -51,11 +52,11 @@ def test_a_row_is_what_its_cells_say_whatever_was_read_before(reads: list[Any]) 
 
 def test_the_same_cells_give_the_same_object() -> None:
     recent = RecentRows()
-    place = ("/a.db", "observations", 1)
+    place: tuple[str, Table, int] = ("/a.db", "observations", 1)
     title = "a title of its own"
-    first = recent.row(place, cells_of(1, title), 5, _row)  # type: ignore[arg-type]
-    assert recent.row(place, cells_of(1, "".join(title)), 5, _row) is first  # type: ignore[arg-type]
-    assert recent.row(place, cells_of(1, title), 6, _row) is not first  # type: ignore[arg-type]
+    first = recent.row(place, cells_of(1, title), 5, _row)
+    assert recent.row(place, cells_of(1, "".join(title)), 5, _row) is first
+    assert recent.row(place, cells_of(1, title), 6, _row) is not first
 
 
 @given(st.lists(st.integers(0, 30), max_size=40))
@@ -67,8 +68,8 @@ def test_its_memory_is_bounded(lengths: list[int]) -> None:
             setattr(module, name, value)
         recent = RecentRows()
         for number, length in enumerate(lengths):
-            place = ("/a.db", "observations", number)
-            recent.row(place, cells_of(number, "x" * length), 1, _row)  # type: ignore[arg-type]
+            place: tuple[str, Table, int] = ("/a.db", "observations", number)
+            recent.row(place, cells_of(number, "x" * length), 1, _row)
             kept = [row for _, row, _ in recent._rows.values()]
             assert len(recent) == len(kept) <= 5
             assert recent.text == sum(map(text_of, kept)) <= 60

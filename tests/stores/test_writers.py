@@ -40,7 +40,7 @@ while True:
     if number % 3 == 1:
         db.execute("DELETE FROM observations WHERE id = ?", (number - 1,))
     print(number, flush=True)
-    time.sleep(1 / float(sys.argv[2]))
+    time.sleep(1 / float(sys.argv[2]))  # the rate is the subject
 """
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from claudemem_daemon.cli import screen
@@ -11,36 +14,32 @@ from claudemem_daemon.shapes import of_settings
 
 
 @click.command("config")
-@click.option("--cwd", type=click.Path(), hidden=True, help="Taken, but no setting depends on it.")
+@click.option("--cwd", hidden=True, expose_value=False, help="No setting depends on it.")
 @json_option
-def config_command(cwd: str | None, as_shape: bool) -> None:  # noqa: ARG001 - taken and ignored
+def config_command(as_shape: bool) -> None:
     """Every setting as this shell's hooks get it: value and source.
 
     Strongest first: the environment, settings.json, the active mode, the built-in default. Told by
     the daemon, which may hold last good values; where none runs, read from the files.
     """
-    # A project that no store can have: only the settings are wanted.
+    # A project that no store can have, because only the settings are wanted.
     shape = of_settings(explained(make_question(cwd=None, projects="/")))
     if as_shape:
         print_json(shape)
         return
     screen.say(f"settings file: {screen.home(shape['settings_path'])}", "bold")
-    rows = []
-    for key, setting in shape["settings"].items():
-        where = (
-            f": {screen.home(setting['detail'])}" if setting["detail"] not in (None, key) else ""
-        )
-        origin = _ORIGIN.get(setting["origin"], setting["origin"])
-        rows.append([key, plain(setting_text(setting["value"]), 300) or "-", f"{origin}{where}"])
-    screen.table(["KEY", "VALUE", "FROM"], rows)
+    rows = [
+        [key, plain(setting_text(setting["value"]), 300) or "-", _source(key, setting)]
+        for key, setting in shape["settings"].items()
+    ]
+    screen.table(["SETTING", "VALUE", "FROM"], rows)
     screen.warn(shape["warnings"])
 
 
-_ORIGIN = {
-    "request": "this request",
-    "caller": "environment",
-    "daemon": "the daemon's environment",
-    "settings": "file",
-    "mode": "mode",
-    "default": "default",
-}
+def _source(key: str, setting: Mapping[str, Any]) -> str:
+    origins = {"caller": "environment", "daemon": "the daemon's environment", "settings": "file"}
+    origin = origins.get(setting["origin"], setting["origin"])
+    detail = screen.home(setting["detail"] or "")
+    if setting["origin"] == "mode":
+        return detail
+    return origin if detail in ("", key) else f"{origin}: {detail}"

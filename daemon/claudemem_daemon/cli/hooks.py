@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -11,8 +12,10 @@ import click
 
 from claudemem_daemon.__main__ import in_process
 from claudemem_daemon.cli import screen
+from claudemem_daemon.cli.main import Group
 from claudemem_daemon.cli.options import folder, path_text, plain
 from claudemem_daemon.errors import InvalidRequest, NotFound
+from claudemem_daemon.hook import DESCRIPTION
 from claudemem_daemon.hook import main as hook_main
 from claudemem_daemon.hookfiles.commands import curl_line, lasting_launcher, launcher, python_line
 from claudemem_daemon.hookfiles.double_injection import double_injection
@@ -26,22 +29,18 @@ from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.sources import read_values
 
 
-@click.command("hook")
+@click.command("hook", help=inspect.cleandoc(DESCRIPTION))
 @click.argument("platform", type=click.Choice(HOOK_PLATFORMS), metavar="PLATFORM")
 def hook_command(platform: str) -> int:
-    """Answer one hook: its JSON on standard input, the assistant's JSON (or nothing) on output.
-
-    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli, opencode or raw.
-
-    Exits 0 always, inside its deadline. Why it printed nothing is in hook.log in the state
-    folder; `status` and `doctor` read it.
-    """
     return hook_main([platform], in_process)
 
 
-@click.group("hooks")
+@click.group("hooks", cls=Group)
 def hooks_command() -> None:
-    """Install, remove or print the hook entries of an assistant."""
+    """Install, print or remove the hook entries of an assistant.
+
+    `claudemem-daemon doctor` tells which assistants have them.
+    """
 
 
 _platform = click.argument("name", type=click.Choice(HOOK_PLATFORMS), metavar="PLATFORM")

@@ -90,7 +90,9 @@ def search_command(
 
 @click.command("projects")
 @place_options
-@limit_option
+@click.option(
+    "--limit", type=click.IntRange(min=0), metavar="NUMBER", help="How many keys at most."
+)
 @since_option
 @json_option
 def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:

@@ -24,34 +24,57 @@ COMPLETE: Final = "_CLAUDEMEM_DAEMON_COMPLETE"
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("demo", "See it work in a temporary folder. Needs git."),
-    "run": ("running", "Run the daemon in the foreground."),
-    "start": ("running", "Start the daemon in the background."),
-    "status": ("status", "How the daemon is, and the one thing to do next."),
-    "context": ("context", "The text that a hook puts in front of a prompt here."),
-    "query": ("context", "The observations behind the context."),
-    "explain": ("explain", "Why these rows and not others, and what to do about it."),
-    "show": ("lookups", "Rows in full, by the ids that context and query print."),
-    "search": ("lookups", "This repository's rows that hold these words, newest first."),
-    "projects": ("lookups", "The stores' project keys: ours, and what looks like it."),
-    "worktrees": ("worktrees", "This repository's worktrees, their keys, stores and rows."),
-    "config": ("config", "Every setting, its value and where it came from."),
-    "hook": ("hooks", "Answer one hook, from standard input. Exits 0 always."),
-    "hooks": ("hooks", "Install, remove or print the hook entries of an assistant."),
-    "service": ("service", "Install, remove or show the systemd or launchd service."),
-    "allow": ("trust", "Let a store that a checkout brings along be read."),
+    "service": ("service", "Install, show or remove the systemd or launchd service."),
+    "hooks": ("hooks", "Install, print or remove an assistant's hook entries."),
+    "allow": ("trust", "Let a store be read that a checkout brings along."),
     "deny": ("trust", "Take `allow` back."),
+    "context": ("context", "Show the text that a hook puts in front of a prompt."),
+    "query": ("context", "List the observations behind that text."),
+    "explain": ("explain", "Say why these rows are shown and not others."),
+    "show": ("lookups", "Show rows in full, by their ids."),
+    "search": ("lookups", "Find rows by words."),
+    "projects": ("lookups", "List the project keys in the stores."),
+    "worktrees": ("worktrees", "List the worktrees with their keys, stores and rows."),
+    "status": ("status", "Say how the daemon is and what to do next."),
     "doctor": ("doctor", "Check everything from end to end."),
-    "logs": ("running", "What the daemon wrote down: its file, or its service's journal."),
-    "reload": ("running", "Make the daemon read its settings again."),
+    "config": ("config", "List every setting, its value and its source."),
+    "logs": ("running", "Show what the daemon wrote down."),
+    "start": ("running", "Start the daemon in the background."),
     "stop": ("running", "Stop the daemon."),
-    "man": ("manual", "The manual page, as roff."),
-    "completion": ("manual", "Shell completion: bash, zsh or fish."),
+    "reload": ("running", "Make the daemon read its settings again."),
+    "run": ("running", "Run the daemon in the foreground."),
+    "hook": ("hooks", "Answer one hook, from standard input."),
+    "completion": ("manual", "Print shell completion for bash, zsh or fish."),
+    "man": ("manual", "Print the manual page as roff."),
 }
 """Command -> (module below cli, one line for `--help`). A module is imported when its command is
 used, so that completion and `--help` answer at once."""
 
+SECTIONS: Final[Mapping[str, str]] = {
+    "demo": "Set up",
+    "context": "Read the memory",
+    "status": "Find out what is wrong",
+    "start": "Run the daemon by hand",
+    "completion": "Shell",
+}
+"""The first command of each section of `--help` -> its title."""
 
-class LazyGroup(click.Group):
+
+class Group(click.Group):
+    """A group of commands that names the right one to whoever types a wrong one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], known, 3, 0.6)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            ctx.fail(f"no such command {args[0][:40]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
     """Knows its commands by name; imports none before it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -64,18 +87,12 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, 3, 0.6)
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            ctx.fail(f"no such command {args[0][:40]!r}{hint}")
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for name, (_, line) in COMMANDS.items():
+            if name in SECTIONS:
+                formatter.write(f"\n{SECTIONS[name]}:\n")
+            formatter.write(f"  {name:<{width}}  {line}\n")
 
 
 @click.group(
@@ -89,8 +106,10 @@ def cli() -> None:
     A local daemon that answers claude-mem hooks over a Unix socket. It only ever reads stores,
     settings and repositories.
 
-    First steps: `claudemem-daemon demo`, then `claudemem-daemon service install` and
-    `claudemem-daemon hooks install claude-code`. Something is wrong: `claudemem-daemon doctor`.
+    \b
+    First:  claudemem-daemon demo
+    Then:   claudemem-daemon service install
+            claudemem-daemon hooks install claude-code
     """
 
 

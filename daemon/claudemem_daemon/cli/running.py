@@ -22,6 +22,8 @@ from claudemem_daemon.service.units import SERVICE
 
 START_SECONDS = 15.0
 STOP_SECONDS = 15.0
+POLL_SECONDS = 0.02
+"""Between two questions to another process, which tells nobody that it is ready or gone."""
 
 
 @click.command("run")
@@ -76,7 +78,7 @@ def _answering(client: Client, process: subprocess.Popen[bytes]) -> int:
             if time.monotonic() > end:
                 process.kill()
                 raise error from None
-        time.sleep(0.02)
+        time.sleep(POLL_SECONDS)
 
 
 @click.command("logs")
@@ -148,5 +150,5 @@ def stop_command() -> None:
         while lock_holder(os.environ) == pid:
             if time.monotonic() > end:
                 raise DaemonError(f"pid {pid} does not stop; `kill -9 {pid}` ends it")
-            time.sleep(0.02)
+            time.sleep(POLL_SECONDS)
     screen.say(f"stopped (it was pid {pid})", "green")

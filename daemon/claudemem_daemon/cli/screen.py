@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -24,10 +24,11 @@ PIPE_WIDTH: Final = 100_000
 """Columns where no terminal limits a line."""
 PLAIN_SIGNS: Final = str.maketrans({"█": "#", "░": ".", "…": "~"})
 """For terminals that know no others."""
-MIN_FREE: Final = 20
+MIN_FREE: Final = 18
 """Columns that a text which may be folded gets at least."""
 FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM")
 """Columns that may be folded; all others keep their words in one line."""
+COUNTS: Final = ("ROWS", "STORES")
 
 
 def screen(*, errors: bool = False) -> Console:
@@ -134,13 +135,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     fixed = [number for number, name in enumerate(head) if name not in FREE]
     free = [number for number, name in enumerate(head) if name in FREE]
     widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
-    needed = sum(widths[n] + 2 for n in fixed) + sum(min(widths[n], MIN_FREE) + 2 for n in free)
+    needed = sum(widths[n] + 2 for n in fixed) + sum(min(widths[n], MIN_FREE) + 2 for n in free) - 2
     if needed > out.width:
         _stack(head, rows, out.width)
         return
     columns = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in head:
-        columns.add_column(name, no_wrap=name not in FREE, overflow="fold")
+        justify: Literal["left", "right"] = "right" if name in COUNTS else "left"
+        columns.add_column(name, justify=justify, no_wrap=name not in FREE, overflow="fold")
     for row in rows:
         columns.add_row(*map(Text, row))
     show(out, columns)

@@ -10,6 +10,7 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
+from claudemem_daemon.cli.main import Group
 from claudemem_daemon.cli.options import path_text, waiting
 from claudemem_daemon.database_url import names_database
 from claudemem_daemon.errors import ServiceError
@@ -19,7 +20,7 @@ from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import ServicePlan, make_plan
 
 
-@click.group("service")
+@click.group("service", cls=Group)
 def service_command() -> None:
     """The daemon as a service of your login: systemd user units, or a launchd agent."""
 

@@ -71,7 +71,7 @@ def _watch(as_shape: bool) -> int:
                 if in_terminal:
                     out.clear()
                 _print(shape, head, as_shape=as_shape)
-                time.sleep(WATCH_SECONDS)
+                time.sleep(WATCH_SECONDS)  # uptime and figures change all the time
     except KeyboardInterrupt:
         return head.exit_code if head is not None else 0
 

@@ -68,7 +68,7 @@ def _daemon(shape: dict[str, Any]) -> Iterator[Line]:
     if configuration["rejected"]:
         yield "", f"last edit rejected {age(configuration['rejected']['at'] * 1000)}"
     yield "watcher", shape["watcher"]["backend"].removesuffix("Observer").lower()
-    times = [f", {name} {requests[f'{name}_ms']} ms" for name in ("p50", "p95", "p99")]
+    times = [f", {name} {requests[f'{name}_ms']:.1f} ms" for name in ("p50", "p95", "p99")]
     took = "".join(times) if requests["measured"] else ""
     errors = "".join(f", {count} {code}" for code, count in sorted(requests["errors"].items()))
     yield "requests", f"{requests['total']}{took}{errors}"

@@ -77,4 +77,4 @@ def _as_bytes(statement: str, columns: int) -> str:
         f"typeof({name}) = 'text', iif(typeof({name}) = 'text', CAST({name} AS BLOB), {name})"
         for name in names
     )
-    return f"WITH odd({', '.join(names)}) AS ({statement}) SELECT {', '.join(cells)} FROM odd"  # noqa: S608
+    return f"WITH odd({', '.join(names)}) AS ({statement}) SELECT {', '.join(cells)} FROM odd"  # noqa: S608 - of our own parts

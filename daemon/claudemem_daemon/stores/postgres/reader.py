@@ -137,7 +137,7 @@ class DatabaseReader(StoreReader):
         own = {name for name, observed in found if observed or either}
         return tuple(sorted(n for n in own if n in wanted or n.startswith(starts))), ()
 
-    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
+    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - all names are few
         return self.projects()
 
     def highest_id(self) -> int:
