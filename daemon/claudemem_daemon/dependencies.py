@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from claudemem_daemon.notices import Group
@@ -64,7 +64,7 @@ class FileIdentity:
 class WatchedFiles:
     """Many files that the kernel watches: one read of its queue instead of a stat for each."""
 
-    members: tuple[FileState, ...]
+    members: tuple[FileState, ...] = field(compare=False)
     group: Group
 
     def holds(self) -> bool:

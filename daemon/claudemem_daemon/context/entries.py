@@ -139,7 +139,7 @@ class _Writer:
             same = bool(origin) and origin == self.origin
             label = (same and options.formatter.same_origin) or origin
             said = replace(moment, time="") if moment == self.moment else moment
-            details = (full, said.time, label, options.marks(shown.type), shown.of)
+            details = (full, said.time, label, shown.of)
         if known is None or known.details != details:
             if isinstance(shown, Summary):
                 entry = _session_entry(shown, moment, origin, options)

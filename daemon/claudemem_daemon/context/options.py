@@ -73,6 +73,7 @@ class RenderOptions:
             settings.show_read_tokens,
             settings.show_work_tokens,
             settings.full_field,
+            settings.mode.types,
         )
 
     def marks(self, kind: str) -> tuple[str, str]:

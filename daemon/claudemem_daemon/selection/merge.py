@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from operator import itemgetter
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Row, content_key
@@ -17,13 +17,10 @@ Origin = TypeVar("Origin")
 BATCH: Final = 500
 """Rows between two looks at the clock."""
 
-
-Content = tuple[object, ...]
 Ending = Literal["included", "duplicate", "dropped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen(Generic[Origin]):
+class Chosen(NamedTuple, Generic[Origin]):
     """A row that made it into the list, and the store it came from."""
 
     origin: Origin
@@ -79,7 +76,7 @@ def endings(
     row like one that `keep` dropped. `read` gets whole rows, few more than the limit asks for. `late`
     is asked between two batches whether there is no time for another.
     """
-    flows = [_labelled(origin, candidates) for origin, candidates in lists]
+    flows = [zip(repeat(origin), candidates) for origin, candidates in lists]
     ordered = heapq.merge(*flows, key=itemgetter(1), reverse=True)
     included = _Included[Origin]()
     least = 1
@@ -90,11 +87,10 @@ def endings(
         for chosen in _read(batch, read):
             if included.count == limit:
                 return
-            content = content_key(chosen.row)
-            if included.has_copy_of(chosen, content):
+            if included.has_copy_of(chosen):
                 yield chosen, "duplicate"
             elif keep(chosen):
-                included.add(chosen, content)
+                included.add(chosen)
                 yield chosen, "included"
             else:
                 yield chosen, "dropped"
@@ -104,13 +100,6 @@ def endings(
         least = 2 * size if included.count == before else 1
         if included.count < limit and late():
             return
-
-
-def _labelled(
-    origin: Origin, candidates: Iterable[Candidate]
-) -> Iterator[tuple[Origin, Candidate]]:
-    for candidate in candidates:
-        yield origin, candidate
 
 
 def _read(
@@ -134,32 +123,34 @@ class _Included(Generic[Origin]):
 
     def __init__(self) -> None:
         self.count = 0
-        self._marks: set[object] = set()
-        self._contents: dict[object, list[tuple[Content, Origin, str]]] = {}
-        """By what is cheaper to hash than a narrative."""
+        self._rows: set[tuple[Origin, int]] = set()
+        self._devices_rows: set[tuple[str, str]] = set()
+        self._alike: dict[object, list[Chosen[Origin]]] = {}
 
-    def has_copy_of(self, chosen: Chosen[Origin], content: Content | None) -> bool:
-        return not self._marks.isdisjoint(_marks(chosen)) or any(
-            (origin is not chosen.origin or project == chosen.row.project) and known == content
-            for known, origin, project in self._contents.get(_short(content), ())
+    def has_copy_of(self, chosen: Chosen[Origin]) -> bool:
+        origin, row = chosen
+        if (origin, row.id) in self._rows or row.origin in self._devices_rows:
+            return True
+        alike = self._alike.get(_likeness(row))
+        if alike is None or (content := content_key(row)) is None:
+            return False
+        return any(
+            (other.origin is not origin or other.row.project == row.project)
+            and content_key(other.row) == content
+            for other in alike
         )
 
-    def add(self, chosen: Chosen[Origin], content: Content | None) -> None:
+    def add(self, chosen: Chosen[Origin]) -> None:
+        origin, row = chosen
         self.count += 1
-        self._marks.update(_marks(chosen))
-        if content is not None:
-            known = content, chosen.origin, chosen.row.project
-            self._contents.setdefault(_short(content), []).append(known)
+        self._rows.add((origin, row.id))
+        if row.origin is not None:
+            self._devices_rows.add(row.origin)
+        self._alike.setdefault(_likeness(row), []).append(chosen)
 
 
-def _short(content: Content | None) -> object:
-    """Equal for equal content: its time, its first text, and how long another one is."""
-    if content is None:
-        return None
-    when, _, first, _, narrative, *_ = content
-    return when, first, len(narrative) if isinstance(narrative, str) else narrative
-
-
-def _marks(chosen: Chosen[Origin]) -> list[object]:
-    here = (chosen.origin, chosen.row.id)
-    return [here] if chosen.row.origin is None else [here, ("device", *chosen.row.origin)]
+def _likeness(row: Row) -> object:
+    """Equal for rows of equal content: their time, first text, and how long another one is. Cheaper
+    to hash than a narrative."""
+    _, first, _, narrative, *_ = row.cells
+    return row.epoch, first, len(narrative) if isinstance(narrative, str) else narrative
