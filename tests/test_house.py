@@ -42,8 +42,6 @@ def room(path: Path) -> str:
     [
         ("apsw", {"stores"}),
         ("watchdog", {"settings", "server"}),
-        ("starlette", {"server"}),
-        ("uvicorn", {"server"}),
         ("httptools", {"server"}),
         ("click", {"cli"}),
         ("rich", {"cli"}),

@@ -89,7 +89,7 @@ class Daemon:
             log,
             self.state,
         )
-        self._serving = Serving(make_app(parts), self._metrics.failed)
+        self._serving = Serving(make_app(parts))
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -11,28 +11,15 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
 from claudemem_daemon import PROTOCOL, __version__, lookup
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.problems import find_problems
-from claudemem_daemon.errors import ClaudememError, StoreError
+from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.app import (
-    HOOKS,
-    INJECT,
-    JSON,
-    TEXT,
-    Application,
-    ErrorAnswers,
-    Parts,
-)
+from claudemem_daemon.server.app import HOOK, HOOKS, INJECT, Application, Handler, Parts
 from claudemem_daemon.server.headers import OF_QUESTION, client_of, environment_of
 from claudemem_daemon.server.hooks.handler import HookHandler
+from claudemem_daemon.server.messages import TEXT, Request, Response
 from claudemem_daemon.server.schema import parse_body, parse_query
 from claudemem_daemon.shapes import as_json, warning_shapes
 from claudemem_daemon.stores.model import StoreRef
@@ -47,20 +34,7 @@ SCHEMA: Final = 1
 
 def make_app(parts: Parts) -> Application:
     """The whole application."""
-    routes = Routes(parts)
-    errors = ErrorAnswers(parts.metrics)
-    router = Starlette(
-        routes=routes.table(),
-        exception_handlers={
-            ClaudememError: errors.ours,
-            HTTPException: errors.http,
-            # Else Starlette answers with plain text.
-            Exception: errors.unexpected,
-        },
-    )
-    router.router.redirect_slashes = False
-    fast = {("GET", INJECT): routes.inject, ("POST", HOOKS): routes.hook}
-    return Application(parts, errors, fast, router)
+    return Application(parts.metrics, parts.log, Routes(parts).handlers())
 
 
 class Routes:
@@ -75,26 +49,19 @@ class Routes:
         )
         self._rechecking: Future[None] | None = None
 
-    def table(self) -> list[Route]:
-        get = (
-            ("/healthz", self.healthz),
-            (INJECT, self.inject),
-            ("/v1/observations", self.look_up),
-            ("/v1/search", self.look_up),
-            ("/v1/projects", self.look_up),
-            ("/v1/status", self.status),
-        )
-        post = (
-            ("/v1/query", self.query),
-            ("/v1/explain", self.explain),
-            (HOOKS + "{platform}", self.hook),
-            ("/v1/reload", self.reload),
-        )
-        return [
-            Route(path, handler, methods=[method])
-            for method, routes in (("GET", get), ("POST", post))
-            for path, handler in routes
-        ]
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            "/healthz": self.healthz,
+            INJECT: self.inject,
+            "/v1/observations": self.look_up,
+            "/v1/search": self.look_up,
+            "/v1/projects": self.look_up,
+            "/v1/status": self.status,
+            "/v1/query": self.query,
+            "/v1/explain": self.explain,
+            "/v1/reload": self.reload,
+            HOOK: self.hook,
+        }
 
     async def healthz(self, _request: Request) -> Response:
         """By what was seen last: it looks at no path and waits for nothing."""
@@ -109,21 +76,21 @@ class Routes:
             "protocol": PROTOCOL,
             "pid": os.getpid(),
         }
-        return Response(as_json(shape), media_type=JSON)
+        return Response(as_json(shape))
 
     async def inject(self, request: Request) -> Response:
-        headers = tuple(pair for pair in request.scope["headers"] if pair[0] in OF_QUESTION)
-        question = self._question(request.scope["query_string"], headers)
+        headers = tuple(pair for pair in request.headers if pair[0] in OF_QUESTION)
+        question = self._question(request.query, headers)
         body = await self._parts.answers.get("context", question)
-        return Response(body, headers={"Content-Type": TEXT})
+        return Response(body, TEXT)
 
     async def query(self, request: Request) -> Response:
-        question = parse_body(await request.body()).question(request.scope["headers"])
-        return Response(await self._parts.answers.get("query", question), media_type=JSON)
+        question = parse_body(request.body).question(request.headers)
+        return Response(await self._parts.answers.get("query", question))
 
     async def explain(self, request: Request) -> Response:
-        body = parse_body(await request.body())
-        question = body.question(request.scope["headers"])
+        body = parse_body(request.body)
+        question = body.question(request.headers)
 
         def work(deadline: Deadline) -> dict[str, Any]:
             return lookup.explained(self._parts.pipeline, question, body.observation, deadline)
@@ -131,12 +98,12 @@ class Routes:
         return await self._by_worker(question, work, like="explain")
 
     async def look_up(self, request: Request) -> Response:
-        query: bytes = request.scope["query_string"]
-        question = parse_query(query).question(request.scope["headers"])
-        path, pipeline = request.scope["path"], self._parts.pipeline
+        question = parse_query(request.query).question(request.headers)
+        path, pipeline = request.path, self._parts.pipeline
 
         def work(deadline: Deadline) -> dict[str, Any]:
-            given = parse_qs(query.decode("latin-1"), errors="surrogateescape", max_num_fields=1000)
+            text = request.query.decode("latin-1")
+            given = parse_qs(text, errors="surrogateescape", max_num_fields=1000)
             if path == "/v1/observations":
                 refs = lookup.parse_refs(given.get("ids", ()))
                 return lookup.shown(pipeline, question, refs, deadline)
@@ -149,14 +116,9 @@ class Routes:
         return await self._by_worker(question, work, like="lookup")
 
     async def hook(self, request: Request) -> Response:
-        headers = request.scope["headers"]
-        platform = request.scope["path"].removeprefix(HOOKS)
-        body = await request.body()
-        client = client_of(headers)
-        connection = request.scope["state"]["connection"]
-        environ = environment_of(headers)
-        answer = await self._hooks.answer(platform, body, environ, client, connection)
-        return Response(answer, media_type=JSON)
+        platform, headers = request.path.removeprefix(HOOKS), request.headers
+        environ, client = environment_of(headers), client_of(headers)
+        return await self._hooks.answer(platform, request.body, environ, client)
 
     async def status(self, _request: Request) -> Response:
         parts, requests = self._parts, self._parts.metrics.snapshot()
@@ -175,10 +137,7 @@ class Routes:
 
         return await self._by_worker(Question(cwd=None), work)
 
-    async def reload(self, request: Request) -> Response:
-        # It says nothing to us, but a client that is answered while it still sends sees an error.
-        await request.body()
-
+    async def reload(self, _request: Request) -> Response:
         def work(_deadline: Deadline) -> dict[str, Any]:
             done = self._parts.pipeline.configuration.reload()
             return {"revision": done.revision, "warnings": warning_shapes(done.warnings)}
@@ -190,7 +149,7 @@ class Routes:
     ) -> Response:
         answers = self._parts.answers
         body = await answers.work(question, lambda deadline: as_json(work(deadline)), like)
-        return Response(body, media_type=JSON)
+        return Response(body)
 
 
 def _question(query: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Question:
