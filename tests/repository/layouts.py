@@ -228,7 +228,8 @@ class Listed:
     path: str
     bare: bool
     branch: str | None
-    detached: bool
+    head: str | None
+    """Of a detached HEAD."""
     locked: str | None
     prunable: bool
 
@@ -253,7 +254,7 @@ def git_says(cwd: bytes) -> tuple[list[Listed], str, str] | None:
                 os.fsdecode(known[b"worktree"]),
                 b"bare" in known,
                 os.fsdecode(branch).removeprefix("refs/heads/") if branch else None,
-                b"detached" in known,
+                os.fsdecode(known[b"HEAD"]) if b"detached" in known else None,
                 os.fsdecode(known[b"locked"]) if b"locked" in known else None,
                 b"prunable" in known,
             )

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from claudemem_daemon.repository.model import Repository
@@ -21,6 +21,10 @@ steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 40)), min_size
 
 @settings(settings.get_profile(os.environ.get("CLAUDEMEM_LAYOUTS", "layouts")))
 @given(base=st.sampled_from(BASES), taken=steps)
+@example(
+    "dot_bare",
+    [("rename", 20), ("relative_link", 19), ("add", 6), ("prune", 28), ("add_nested", 27)],
+)
 def test_every_layout_is_what_git_says_it_is(base: Base, taken: list[tuple[str, int]]) -> None:
     """Each step is a layout of its own: about 800 of them, and 14,000 with CLAUDEMEM_LAYOUTS='many layouts', asked from up to four folders each.
     One resolver lives through all steps of an example, so its memory is tested with it."""
@@ -62,7 +66,7 @@ def check(cwd: bytes, remembering: Repositories) -> None:
         if one.path not in theirs and moved:
             continue
         said = theirs.pop(one.path)
-        assert (one.branch, one.detached, one.locked) == (said.branch, said.detached, said.locked)
+        assert (one.branch, one.head, one.locked) == (said.branch, said.head, said.locked)
         if said.prunable:
             assert one.state == "missing"
     assert not theirs or (current is not None and len(theirs) == 1), theirs
@@ -74,9 +78,17 @@ def check(cwd: bytes, remembering: Repositories) -> None:
 
 def taken_over(top: str, listed: list[str]) -> bool:
     """Whether a new worktree has the git directory of one that was moved by hand."""
-    links = [os.path.join(path, ".git") for path in (top, *listed)]
-    texts = [Path(link).read_bytes() for link in links if os.path.isfile(link)]
-    return top not in listed and os.path.isfile(links[0]) and texts[0] in texts[1:]
+    mine = git_dir_of(top)
+    return top not in listed and mine is not None and mine in map(git_dir_of, listed)
+
+
+def git_dir_of(path: str) -> str | None:
+    """Where the `.git` file of a checkout leads, whether it says so from the root or from there."""
+    link = Path(path, ".git")
+    if not link.is_file():
+        return None
+    target = os.fsdecode(link.read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n"))
+    return os.path.realpath(os.path.join(path, target))
 
 
 def main_is_right(repository: Repository, first: str, bare: bool) -> None:

@@ -107,7 +107,7 @@ def _without_checkout(repository: Repository, counts: RowCounts) -> Line:
 
 
 def _of_checkout(tree: Worktree, counts: RowCounts) -> Line:
-    branch = tree.branch or (f"({(tree.head or '')[:9]})" if tree.detached else None)
+    branch = tree.branch or (f"({tree.head[:9]})" if tree.head else None)
     state = tree.state if tree.locked is None else f"{tree.state}, locked"
     keys = [key for key, known in counts.keys.items() if known.path == tree.path]
     return _line(tree.path, branch, state, "main" if tree.main else "worktree", keys, counts)

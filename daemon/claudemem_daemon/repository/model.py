@@ -26,8 +26,7 @@ class Worktree:
     branch: str | None = None
     """Short branch name; None when detached or unborn HEAD cannot be read."""
     head: str | None = None
-    """Object id, where HEAD or a loose/packed ref tells it."""
-    detached: bool = False
+    """Object id of a detached HEAD."""
     locked: str | None = None
     """The reason, possibly empty; None = not locked."""
     state: WorktreeState = "ok"

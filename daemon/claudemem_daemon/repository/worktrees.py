@@ -108,12 +108,12 @@ def details(repository: Repository) -> Repository:
     main = repository.main
     filled = {
         worktree.path: _detailed(
-            worktree, os.path.join(common, "worktrees", worktree.admin_id or ""), common
+            worktree, os.path.join(common, "worktrees", worktree.admin_id or "")
         )
         for worktree in repository.worktrees
     }
     if main is not None:
-        main = filled[main.path] = _detailed(main, common, common)
+        main = filled[main.path] = _detailed(main, common)
     current = repository.current
     return replace(
         repository,
@@ -123,16 +123,14 @@ def details(repository: Repository) -> Repository:
     )
 
 
-def _detailed(worktree: Worktree, git_dir: str, common: str) -> Worktree:
+def _detailed(worktree: Worktree, git_dir: str) -> Worktree:
     head = gitfiles.read_line(os.path.join(git_dir, "HEAD"))
     branch: str | None = None
-    commit = head
     if head == REFTABLE_HEAD:
-        head = commit = None
+        head = None
     elif head is not None and head.startswith("ref:"):
-        ref = head.removeprefix("ref:").strip()
-        branch = ref.removeprefix("refs/heads/")
-        commit = gitfiles.read_line(os.path.join(common, ref)) or _packed(common, ref)
+        branch = head.removeprefix("ref:").strip().removeprefix("refs/heads/")
+        head = None
     locked = None
     if not worktree.main and something_at(os.path.join(git_dir, "locked")):
         locked = gitfiles.read_line(os.path.join(git_dir, "locked")) or ""
@@ -142,17 +140,7 @@ def _detailed(worktree: Worktree, git_dir: str, common: str) -> Worktree:
     return replace(
         worktree,
         branch=branch,
-        head=commit,
-        detached=head is not None and branch is None,
+        head=head,
         locked=locked,
         state=state,
     )
-
-
-def _packed(common: str, ref: str) -> str | None:
-    wanted = b" " + os.fsencode(ref) + b"\n"
-    with suppress(OSError), open(os.path.join(common, "packed-refs"), "rb") as file:
-        for line in file:
-            if line.endswith(wanted):
-                return line[: -len(wanted)].decode("ascii", "replace")
-    return None
