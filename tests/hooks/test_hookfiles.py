@@ -315,20 +315,20 @@ def test_entries_that_codex_was_not_allowed_to_run_are_named(tmp_path: Path) -> 
     change = install("codex", environ, COMMANDS["codex"])
     codex = PLATFORMS["codex"]
     events = list(codex.events)
-    assert list(installed(codex, environ, None).untrusted) == events
+    assert list(installed(codex, environ).untrusted) == events
     config = tmp_path / ".codex" / "config.toml"
     names = ["session_start", "user_prompt_submit", "subagent_start"]
     lines = [
         f'[hooks.state."{change.path}:{name}:0:0"]\ntrusted_hash = "sha256:00"\n' for name in names
     ]
     config.write_text(lines[0])
-    assert list(installed(codex, environ, None).untrusted) == events[1:]
+    assert list(installed(codex, environ).untrusted) == events[1:]
     config.write_text("\n".join(lines))
-    assert installed(codex, environ, None).untrusted == ()
+    assert installed(codex, environ).untrusted == ()
     # A later install leaves a line that is right as it is: Codex would ask again.
     assert install("codex", environ, COMMANDS["codex"]).what == "unchanged"
     config.write_text("no toml = = ")
-    assert list(installed(codex, environ, None).untrusted) == events
+    assert list(installed(codex, environ).untrusted) == events
 
 
 def test_status_names_entries_that_codex_skips(tmp_path: Path) -> None:
@@ -728,7 +728,7 @@ def test_entries_go_in_and_out_of_a_file_with_comments(tmp_path: Path) -> None:
     assert set(without_comments(inside)["hooks"]) == {"SessionStart", "BeforeAgent", "PreCompress"}
     for line in COMMENTED.splitlines()[:5]:
         assert line in inside.splitlines()
-    assert installed(PLATFORMS["gemini-cli"], environ, None).ours
+    assert installed(PLATFORMS["gemini-cli"], environ).ours
     assert install("gemini-cli", environ, COMMANDS["gemini-cli"]).what == "unchanged"
     assert uninstall("gemini-cli", environ).what == "removed"
     assert path.read_text() == COMMENTED

@@ -138,11 +138,11 @@ def test_install_and_uninstall_leave_no_trace(tmp_path: Path) -> None:
     line = python_line("opencode", "/it's here/claudemem-daemon")
     assert install("opencode", environ, line).what == "written"
     assert install("opencode", environ, line).what == "unchanged"
-    assert installed(OPENCODE, environ, None).ours == (line,)
+    assert installed(OPENCODE, environ).ours == (line,)
     assert install("opencode", environ, line + " ").what == "written"
     assert uninstall("opencode", environ).what == "removed"
     assert uninstall("opencode", environ).what == "nothing"
-    assert not installed(OPENCODE, environ, None).ours
+    assert not installed(OPENCODE, environ).ours
     assert list(tmp_path.iterdir()) == []
 
 

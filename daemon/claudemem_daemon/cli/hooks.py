@@ -44,25 +44,23 @@ def hooks_command() -> None:
 
 
 _platform = click.argument("name", type=click.Choice(HOOK_PLATFORMS), metavar="PLATFORM")
-_user = click.option("--user", is_flag=True, help="The user's file; the default.")
 _project = click.option(
-    "--project", is_flag=True, help="The checkout's own file instead of the user's."
+    "--project/--user", help="The checkout's own file, or the user's, which is the default."
 )
 
 
 @hooks_command.command("install")
 @_platform
 @click.option("--curl", is_flag=True, help="An entry that needs curl alone, no Python.")
-@_user
 @_project
-def install_command(name: str, curl: bool, user: bool, project: bool) -> None:
+def install_command(name: str, curl: bool, project: bool) -> None:
     """Put our entries into PLATFORM's settings. Every other hook and key stays as it is.
 
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode (a plugin). Again:
     our entries are brought up to date.
     """
     platform = _with_file(name)
-    where = _checkout(user, project)
+    where = _checkout() if project else None
     change = install(name, os.environ, _line(name, curl, lasting_launcher), where)
     if change.what == "unchanged":
         screen.headed("unchanged", f"{screen.home(change.path)}: our entries are there already")
@@ -82,15 +80,14 @@ def install_command(name: str, curl: bool, user: bool, project: bool) -> None:
 
 @hooks_command.command("uninstall")
 @_platform
-@_user
 @_project
-def uninstall_command(name: str, user: bool, project: bool) -> None:
+def uninstall_command(name: str, project: bool) -> None:
     """Take our entries out of PLATFORM's settings, and nothing else.
 
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode.
     """
     platform = _with_file(name)
-    change = uninstall(name, os.environ, _checkout(user, project))
+    change = uninstall(name, os.environ, _checkout() if project else None)
     path = screen.home(change.path)
     if change.what == "nothing":
         screen.headed("unchanged", f"{path}: no entry of ours there")
@@ -146,11 +143,7 @@ def _line(name: str, curl: bool, program: Callable[[Mapping[str, str], str], str
     return python_line(name, program(os.environ, sys.argv[0]))
 
 
-def _checkout(user: bool, project: bool) -> str | None:
-    if user and project:
-        raise InvalidRequest("--user and --project are two different files: give one of them")
-    if not project:
-        return None
+def _checkout() -> str:
     here = folder(None)
     top = Repositories(os.environ.get("HOME")).resolve(here).top
     if top is None:

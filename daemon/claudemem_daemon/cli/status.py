@@ -100,7 +100,7 @@ def _status() -> tuple[dict[str, Any], Headline]:
         "hooks_not_allowed": {
             name: list(skipped)
             for name, platform in PLATFORMS.items()
-            if (skipped := installed(platform, os.environ, None).untrusted)
+            if (skipped := installed(platform, os.environ).untrusted)
         },
         "here": here,
     }

@@ -7,7 +7,7 @@ import platform
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 from claudemem_daemon import __version__
@@ -29,45 +29,32 @@ Explain = Callable[[bool], Mapping[str, Any]]
 """Explains the question; takes whether the daemon is to be asked."""
 
 
-class _Facts:
-    """What the daemon says, for it may hold more than the files have now; where none answers, the
-    same worked out here."""
-
-    def __init__(self, environ: Mapping[str, str], question: Question, explain: Explain) -> None:
-        self.client = Client(environ)
-        self.managed = has_manager(environ)
-        self.question = question
-        self._explain = explain
-
-    @cached_property
-    def health(self) -> Mapping[str, Any] | Unreachable:
-        try:
-            shape: Mapping[str, Any] = self.client.get_json("/healthz")
-        except Unreachable as error:
-            return error
-        return shape
-
-    @property
-    def by_daemon(self) -> bool:
-        return not isinstance(self.health, Unreachable)
-
-    @cached_property
-    def explanation(self) -> Mapping[str, Any]:
-        """As `explain --json` has it."""
-        return self._explain(self.by_daemon)
+SLOW_MS = 200
+_STATUS = {"ok": "ok", "note": "note", "warning": "warning", "error": "failed"}
 
 
 def examine(
     environ: Mapping[str, str], question: Question, program: str, explain: Explain
 ) -> tuple[Finding, ...]:
     """All checks, from the daemon outwards. Changes nothing."""
-    facts = _Facts(environ, question, explain)
+    client = Client(environ)
+    health: Mapping[str, Any] | Unreachable
+    try:
+        health = client.get_json("/healthz")
+    except Unreachable as error:
+        health = error
+    by_daemon = not isinstance(health, Unreachable)
+
+    @cache
+    def explanation() -> Mapping[str, Any]:
+        return explain(by_daemon)
+
     parts: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _folder(environ),
-        lambda: _daemon(facts),
-        lambda: _service(environ, program, facts),
-        lambda: _memory(facts),
-        lambda: hook_entries(environ, facts.explanation["settings_path"]),
+        lambda: _daemon(environ, client, health, question),
+        lambda: _service(environ, program, explanation()),
+        lambda: _memory(explanation(), by_daemon=by_daemon),
+        lambda: hook_entries(environ, explanation()["settings_path"]),
         lambda: hook_log(environ),
     )
     checks: list[Finding] = []
@@ -77,10 +64,6 @@ def examine(
         except ClaudememError as error:
             checks.append(Finding(error.code, error.message, severity="error"))
     return tuple(checks)
-
-
-SLOW_MS = 200
-_STATUS = {"ok": "ok", "note": "note", "warning": "warning", "error": "failed"}
 
 
 def as_json(check: Finding) -> dict[str, str]:
@@ -111,10 +94,14 @@ def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("state folder", message, f"chmod 700 {folder}", "error")
 
 
-def _daemon(facts: _Facts) -> Iterator[Finding]:
-    client, health = facts.client, facts.health
+def _daemon(
+    environ: Mapping[str, str],
+    client: Client,
+    health: Mapping[str, Any] | Unreachable,
+    question: Question,
+) -> Iterator[Finding]:
     if isinstance(health, Unreachable):
-        head = of_silence(health, managed=facts.managed)
+        head = of_silence(health, managed=has_manager(environ))
         yield Finding("daemon", health.message, head.next or "", "error")
         return
     restart = "claudemem-daemon stop, then start it again"
@@ -131,7 +118,7 @@ def _daemon(facts: _Facts) -> Iterator[Finding]:
     else:
         yield _ok("socket", f"{client.path}, mode {mode:04o}")
     began = time.perf_counter()
-    client.get("/api/context/inject", {"cwd": facts.question.cwd or "/"})
+    client.get("/api/context/inject", {"cwd": question.cwd or "/"})
     took = (time.perf_counter() - began) * 1000
     message = f"answered over the socket in {took:.1f} ms"
     if took < SLOW_MS:
@@ -141,14 +128,16 @@ def _daemon(facts: _Facts) -> Iterator[Finding]:
         yield Finding("a real question", message, fix)
 
 
-def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterator[Finding]:
-    stores = facts.explanation["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"]
+def _service(
+    environ: Mapping[str, str], program: str, shape: Mapping[str, Any]
+) -> Iterator[Finding]:
+    stores = shape["settings"]["CLAUDE_MEM_DAEMON_STORES"]["value"]
     network = names_database(stores or {})
     plan = make_plan(environ, program, network=network)
     state = manage.find_state(plan, environ)
     if state.state == "active":
         yield _ok("service", state.sentence)
-    elif state.state in ("absent", "unknown") and not facts.managed:
+    elif state.state in ("absent", "unknown") and not has_manager(environ):
         yield _ok("service", f"{state.sentence}; no service manager of this user is running")
     else:
         severity: Severity = "error" if state.state == "broken" else "warning"
@@ -158,13 +147,13 @@ def _service(environ: Mapping[str, str], program: str, facts: _Facts) -> Iterato
         yield Finding("service", message, "claudemem-daemon service install")
 
 
-def _memory(facts: _Facts) -> Iterator[Finding]:
+def _memory(shape: Mapping[str, Any], *, by_daemon: bool) -> Iterator[Finding]:
     """Settings, stores, and what keeps rows out of this folder's context, in the words of `explain`."""
-    shape, path = facts.explanation, facts.explanation["settings_path"]
+    path = shape["settings_path"]
     found = [
         Finding(_area(cause["code"]), cause["sentence"], cause["fix"]) for cause in shape["causes"]
     ]
-    how = "as the daemon holds it" if facts.by_daemon else "as it is now"
+    how = "as the daemon holds it" if by_daemon else "as it is now"
     how = how if os.path.lexists(path) else "no such file: defaults"
     settings = [finding for finding in found if finding.code == "settings"]
     yield from settings or [_ok("settings", f"{path}, {how}")]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon import __version__
 from claudemem_daemon.client import Unreachable
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """`state` is a word for scripts; `exit_code` what `status` exits with."""
+class Headline(NamedTuple):
+    """`next` is for the daemon alone; `exit_code` what `status` exits with."""
 
-    state: str
     sentence: str
     next: str | None
     exit_code: int
@@ -24,10 +21,10 @@ def of_answer(shape: Mapping[str, Any]) -> Headline:
     pid, version = shape["process"]["pid"], shape["version"]
     if version != __version__:
         sentence = f"running, needs restart (daemon {version}, this command {__version__})"
-        return Headline("needs restart", sentence, _restart(shape), 1)
+        return Headline(sentence, _restart(shape), 1)
     if shape["status"] == "ok":
-        return Headline("running", f"running (pid {pid}, version {version})", None, 0)
-    return Headline("degraded", f"running, degraded (pid {pid}, version {version})", None, 1)
+        return Headline(f"running (pid {pid}, version {version})", None, 0)
+    return Headline(f"running, degraded (pid {pid}, version {version})", None, 1)
 
 
 _START = "claudemem-daemon {start}"
@@ -50,7 +47,7 @@ def of_silence(error: Unreachable, *, managed: bool) -> Headline:
     stop = f"kill -9 {error.pid}" if error.pid else "claudemem-daemon stop"
     start = "service install" if managed else "start"
     following = None if command is None else command.format(start=start, stop=stop)
-    return Headline(error.trouble, sentence.format(words=error.message), following, exit_code)
+    return Headline(sentence.format(words=error.message), following, exit_code)
 
 
 def _restart(shape: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ class HookFailure:
 def hook_entries(environ: Mapping[str, str], settings_path: str) -> Iterator[Finding]:
     found = False
     for name, platform in PLATFORMS.items():
-        there = installed(platform, environ, None)
+        there = installed(platform, environ)
         for event, command in there.theirs:
             message = f"{name}: an entry at {event} asks us too and was not written by us:"
             fix = "keep one of the two, or context may come twice" if there.ours else ""

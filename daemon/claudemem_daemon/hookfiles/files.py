@@ -111,9 +111,9 @@ class Installed:
     untrusted: tuple[str, ...] = ()
 
 
-def installed(platform: Platform, environ: Mapping[str, str], project: str | None) -> Installed:
-    """What is in the file, for `doctor`; nothing where it cannot be read."""
-    path = target(platform, environ, project)
+def installed(platform: Platform, environ: Mapping[str, str]) -> Installed:
+    """What is in the user's file, for `doctor`; nothing where it cannot be read."""
+    path = target(platform, environ, None)
     try:
         text = read_file(path)
         if platform.shape == "plugin":
