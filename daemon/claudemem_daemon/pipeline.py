@@ -217,21 +217,11 @@ class Pipeline:
     ) -> tuple[ResolvedQuestion, Explanation]:
         """Why these rows: where each row ends, the SQL and its plan, one row's fate."""
         with each_path_once():
-            resolved = self.resolved(question)
-            found = self._explained(resolved, deadline, row)
-            if _lost(resolved, found.selection):
-                forget_paths()
-                resolved = self.resolved(question)
-                found = self._explained(resolved, deadline, row)
-        return resolved, found
-
-    def _explained(
-        self, resolved: ResolvedQuestion, deadline: Deadline, row: Ref | None
-    ) -> Explanation:
-        def left_out(selection: Selection) -> int:
-            return self.render(Answer(resolved, selection), deadline=deadline).left_out
-
-        return explain(resolved, self.pool, deadline, row, left_out)
+            answer = self._ask(question, deadline)
+            resolved, selection = answer.resolved, answer.selection
+            left_out = self.render(answer, deadline=deadline).left_out
+            shown = len(selection.observations) - left_out
+            return resolved, explain(resolved, selection, shown, self.pool, deadline, row)
 
     def close(self) -> None:
         self.repositories.close()

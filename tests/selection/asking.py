@@ -99,13 +99,13 @@ def ask_why(
     **settings: Any,
 ) -> Explanation:
     wanted = keys if keys is not None else make_keys("app")
+    resolved = resolve(question, make_settings(**settings), wanted, located(*paths))
+    row = parse_ref(str(observation)) if observation is not None else None
+    deadline = Deadline.after(within)
     with open_pool() as pool:
-        return explain(
-            resolve(question, make_settings(**settings), wanted, located(*paths)),
-            pool,
-            Deadline.after(within),
-            parse_ref(str(observation)) if observation is not None else None,
-        )
+        selection = select(resolved, pool, deadline)
+        shown = len(selection.observations)
+        return explain(resolved, selection, shown, pool, deadline, row)
 
 
 def ids(selection: Selection) -> list[int]:

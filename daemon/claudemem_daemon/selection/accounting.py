@@ -18,7 +18,7 @@ from typing import Final, Literal
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection.merge import Chosen, Ending, endings
+from claudemem_daemon.selection.merge import Ending, endings
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.sources import Source, Sources
 from claudemem_daemon.stores.counting import RowGroup
@@ -69,8 +69,8 @@ class Accounts:
     beyond the limit or the size."""
     passed: dict[tuple[str, int], Disposition] = field(default_factory=dict)
     """(store, id) -> where it ended, of the rows that passed the filters on single rows."""
-    newest: list[Chosen[Source]] = field(default_factory=list)
-    """The rows in the answer, as the merge gives them."""
+    full: bool = False
+    """Whether the limit was reached."""
 
     def count(self, store: str, key: str, reason: Disposition, rows: int) -> None:
         if rows:
@@ -80,15 +80,6 @@ class Accounts:
         """Which of the distinct rows that pass all filters a row is, the newest being 1."""
         passing = [row for row, reason in self.passed.items() if reason in _PASSING]
         return passing.index((store, number)) + 1 if (store, number) in passing else None
-
-    def cut_to_size(self, left_out: int) -> None:
-        """The context dropped the oldest `left_out` rows of the answer."""
-        for chosen in self.newest[len(self.newest) - left_out :] if left_out else ():
-            store, key = chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
-            self.count(store, key, "included", -1)
-            self.count(store, key, "over_size", 1)
-            self.passed[store, chosen.row.id] = "over_size"
-            self.days[_day(chosen.row.epoch), key].update(shown=-1, beyond=1)
 
 
 def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
@@ -102,9 +93,10 @@ def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
     return None if group.right_platform else "platform_filtered"
 
 
-def account(sources: Sources, until: Deadline) -> Accounts:
+def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Accounts:
     """Every row of the open stores, as far as there is time; of a store that could not be counted
-    by its filters, only the rows in the answer are told from the rest (`not_read`)."""
+    by its filters, only the rows in the answer are told from the rest (`not_read`). shown: how many
+    of the answer's rows its context has room for."""
     accounts = Accounts()
     passing: Counter[tuple[str, str]] = Counter()
     ownership = Ownership(sources.resolved.keys)
@@ -119,11 +111,10 @@ def account(sources: Sources, until: Deadline) -> Accounts:
             counted = False
             passing += _totals(source)
         source.reader.extend(until)
-    compared = _compare(accounts, sources, ownership, until)
+    compared = _compare(accounts, sources, ownership, until, shown)
     # What there was no time to compare is older than all that was.
-    full = counted and len(accounts.newest) >= sources.resolved.settings.limit
+    rest: Disposition = "over_limit" if counted and accounts.full else "not_read"
     for (store, key), rows in passing.items():
-        rest: Disposition = "over_limit" if full else "not_read"
         accounts.count(store, key, rest, rows - compared[store, key])
     return accounts
 
@@ -185,12 +176,13 @@ def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, f
 
 
 def _compare(
-    accounts: Accounts, sources: Sources, ownership: Ownership, until: Deadline
+    accounts: Accounts, sources: Sources, ownership: Ownership, until: Deadline, shown: int
 ) -> Counter[tuple[str, str]]:
     """The merge of the selection, carried on to the last row, noting where each ends. Returns how
     many rows of each (store, key) were compared."""
     compared: Counter[tuple[str, str]] = Counter()
     limit, excluded = sources.resolved.settings.limit, frozenset(sources.resolved.keys.excluded)
+    distinct = 0
     lists = [(source, _candidates(sources, source)) for source in sources.opened if source.admitted]
 
     def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
@@ -205,23 +197,23 @@ def _compare(
     keep = partial(sources.keeps, ours=ownership)
     for chosen, ending in endings(lists, NO_LIMIT, read, keep, lambda: until.passed):
         store, key = chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
-        included = ending == "included" and len(accounts.newest) < limit
-        reason: Disposition = "included" if included else _BEYOND[ending]
+        reason = _DROPPED.get(ending)
+        if reason is None:
+            distinct += 1
+            within: Disposition = "included" if distinct <= shown else "over_size"
+            reason = within if distinct <= limit else "over_limit"
+            day = accounts.days.setdefault((_day(chosen.row.epoch), key), Counter())
+            day["shown" if reason == "included" else "beyond"] += 1
         accounts.count(store, key, reason, 1)
         accounts.passed[store, chosen.row.id] = reason
         compared[store, key] += 1
-        if included:
-            accounts.newest.append(chosen)
-        if ending == "included":
-            day = accounts.days.setdefault((_day(chosen.row.epoch), key), Counter())
-            day["shown" if included else "beyond"] += 1
     for _, flow in lists:
         flow.close()
+    accounts.full = distinct >= limit
     return compared
 
 
-_BEYOND: Final[dict[Ending, Disposition]] = {
-    "included": "over_limit",
+_DROPPED: Final[dict[Ending, Disposition]] = {
     "duplicate": "duplicate_of",
     "dropped": "other_repository",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from claudemem_daemon.selection.accounting import Accounts, account
 from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.fate import Fate, Judge
 from claudemem_daemon.selection.model import Selection
-from claudemem_daemon.selection.select import make_wanted, select
+from claudemem_daemon.selection.select import make_wanted
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.pool import StorePool
 
@@ -48,17 +48,17 @@ class Explanation:
 
 def explain(
     resolved: ResolvedQuestion,
+    selection: Selection,
+    shown: int,
     pool: StorePool,
     deadline: Deadline,
     row: Ref | None = None,
-    left_out: Callable[[Selection], int] = lambda _: 0,
 ) -> Explanation:
-    """The same selection, and how it came about. `left_out` tells how many of its rows the context
-    cannot hold. Counting stops at the deadline. For an excluded project no store is opened."""
-    selection, keys = select(resolved, pool, deadline), resolved.keys
+    """How a selection came about, of whose rows the context has `shown`. Counting stops at the
+    deadline. For an excluded project no store is opened."""
     accounts = Accounts()
-    for warning in keys.warnings:
-        if warning.code == "excluded" and not keys.keys:
+    for warning in resolved.keys.warnings:
+        if warning.code == "excluded" and not resolved.keys.keys:
             hidden = row and Fate(row.number, None, "excluded", warning.message, row.text)
             return Explanation(selection, accounts, fates=(hidden,) if hidden else ())
     filters = make_wanted(resolved.question, resolved.settings)
@@ -66,8 +66,7 @@ def explain(
         sources.open()
         queries: list[Shape] = []
         try:
-            accounts = account(sources, Deadline(deadline.at - deadline.remaining() / 4))
-            accounts.cut_to_size(left_out(selection))
+            accounts = account(sources, Deadline(deadline.at - deadline.remaining() / 4), shown)
             queries += _queries(sources)
         except StoreError as error:
             sources.failures[error.path] = error

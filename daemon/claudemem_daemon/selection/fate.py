@@ -129,7 +129,7 @@ class Judge:
             return ended, f"the same as {which}"
         if ended == "over_size":
             return ended, f"the context of {settings.context_chars:,} characters is full"
-        if ended is None and len(self.accounts.newest) < settings.limit:
+        if ended is None and not self.accounts.full:
             return "not_read", "time was over before it could be compared"
         return "over_limit", f"{settings.limit} newer rows fill the limit"
 
