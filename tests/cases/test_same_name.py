@@ -129,3 +129,42 @@ def test_a_folder_that_is_no_repository_has_its_own_rows(world: World) -> None:
     world.row("shop", title="theirs", files_read=[str(two / "a")])
     world.row("shop", title="ours", files_read=[str(one / "a")])
     assert world.titles(one) == ["ours"]
+
+
+def test_each_row_and_each_summary_is_told_where_it_ends(world: World, one: Path) -> None:
+    two = world.root / "two" / "shop"
+    theirs: dict[str, Any] = {"session": "theirs", "files_read": [str(two / "a")]}
+    oldest, *_ = [world.row("shop", title=f"{number} " + "words " * 40) for number in range(20)]
+    rows = {
+        "over_size": oldest,
+        "included": world.row("shop", title="ours"),
+        "other_repository": world.row("shop", title="theirs", **theirs),
+        "other_project": world.row("else", title="else"),
+    }
+    summaries = {
+        "over_limit": world.summary("shop", request="first"),
+        "included": world.summary("shop", request="newest of ours"),
+        "other_repository": world.summary("shop", request="theirs", **theirs),
+        "other_project": world.summary("else", request="else"),
+    }
+    world.settings(
+        {"CLAUDE_MEM_CONTEXT_SESSION_COUNT": 1, "CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 2_000}
+    )
+    world.daemon.post("/v1/reload", {})
+
+    def fates(prefix: str, numbers: dict[str, int]) -> dict[str, str]:
+        return {
+            row["disposition"]: row["detail"]
+            for number in numbers.values()
+            for row in world.daemon.post(
+                "/v1/explain", {"cwd": str(one), "observation": f"{prefix}{number}"}
+            ).json()["observation"]
+        }
+
+    assert list(of_rows := fates("", rows)) == list(rows)
+    assert "2,000 characters" in of_rows["over_size"]
+    assert str(two) in of_rows["other_repository"]
+    assert list(of_summaries := fates("S", summaries)) == list(summaries)
+    assert "only the newest 1" in of_summaries["over_limit"]
+    unknown = fates("", {"": 99})
+    assert unknown == {"not_found": "no observation 99 in these stores"}
