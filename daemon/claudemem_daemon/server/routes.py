@@ -43,7 +43,7 @@ class Routes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # The same hook asking again is not parsed and validated again.
-        self._question = lru_cache(MAX_PARSED)(_question)
+        self._question = lru_cache(MAX_PARSED)(parse_query)
         self._hooks = HookHandler(
             parts.pipeline, parts.sessions, parts.answers, parts.workers, parts.metrics
         )
@@ -85,20 +85,19 @@ class Routes:
         return Response(body, TEXT)
 
     async def query(self, request: Request) -> Response:
-        question = parse_body(request.body).question(request.headers)
+        question, _ = parse_body(request.body, request.headers)
         return Response(await self._parts.answers.get("query", question))
 
     async def explain(self, request: Request) -> Response:
-        body = parse_body(request.body)
-        question = body.question(request.headers)
+        question, row = parse_body(request.body, request.headers)
 
         def work(deadline: Deadline) -> dict[str, Any]:
-            return lookup.explained(self._parts.pipeline, question, body.observation, deadline)
+            return lookup.explained(self._parts.pipeline, question, row, deadline)
 
         return await self._by_worker(question, work, like="explain")
 
     async def look_up(self, request: Request) -> Response:
-        question = parse_query(request.query).question(request.headers)
+        question = parse_query(request.query, request.headers)
         path, pipeline = request.path, self._parts.pipeline
 
         def work(deadline: Deadline) -> dict[str, Any]:
@@ -150,10 +149,6 @@ class Routes:
         answers = self._parts.answers
         body = await answers.work(question, lambda deadline: as_json(work(deadline)), like)
         return Response(body)
-
-
-def _question(query: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Question:
-    return parse_query(query).question(headers)
 
 
 def recheck(pool: StorePool) -> None:
