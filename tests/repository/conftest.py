@@ -10,7 +10,7 @@ SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 settings.register_profile(
-    "layouts", max_examples=60, deadline=None, suppress_health_check=SLOW, phases=PHASES
+    "layouts", max_examples=40, deadline=None, suppress_health_check=SLOW, phases=PHASES
 )
 settings.register_profile(
     "many layouts", max_examples=1000, deadline=None, suppress_health_check=SLOW, phases=PHASES

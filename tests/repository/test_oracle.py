@@ -26,7 +26,7 @@ steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 40)), min_size
     [("rename", 20), ("relative_link", 19), ("add", 6), ("prune", 28), ("add_nested", 27)],
 )
 def test_every_layout_is_what_git_says_it_is(base: Base, taken: list[tuple[str, int]]) -> None:
-    """Each step is a layout of its own: about 800 of them, and 14,000 with CLAUDEMEM_LAYOUTS='many layouts', asked from up to four folders each.
+    """Each step is a layout of its own: about 550 of them, and 14,000 with CLAUDEMEM_LAYOUTS='many layouts', asked from up to four folders each.
     One resolver lives through all steps of an example, so its memory is tested with it."""
     with tempfile.TemporaryDirectory(prefix="cm-") as folder:
         root = os.fsencode(os.path.realpath(folder))
