@@ -188,7 +188,7 @@ READ = {
 
 
 @pytest.mark.parametrize(
-    ("change", "most"), [("nothing", 15), ("row", 15), ("settings", 16), ("worktree", 20)]
+    ("change", "most"), [("nothing", 17), ("row", 17), ("settings", 18), ("worktree", 22)]
 )
 def test_a_request_looks_at_few_paths(
     home: Path, monkeypatch: pytest.MonkeyPatch, change: str, most: int

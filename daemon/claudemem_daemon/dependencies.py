@@ -89,6 +89,43 @@ def all_hold(dependencies: Iterable[Dependency]) -> bool:
     return all(dependency.holds() for dependency in dependencies)
 
 
+_recorded: ContextVar[dict[object, Dependency] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[dict[object, Dependency]]:
+    """The values are what was found out about files inside, so that none of it can be forgotten.
+    `real_path` counts as the identity of a path with a link in it."""
+    found: dict[object, Dependency] = {}
+    token = _recorded.set(found)
+    try:
+        yield found
+    finally:
+        _recorded.reset(token)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Inside, for what other files tell as well, nothing is recorded."""
+    token = _recorded.set(None)
+    try:
+        yield
+    finally:
+        _recorded.reset(token)
+
+
+def record(*dependencies: Dependency) -> None:
+    """Of one path the state says more than the identity."""
+    recorded = _recorded.get()
+    if recorded is None:
+        return
+    for dependency in dependencies:
+        if isinstance(dependency, FileIdentity):
+            recorded.setdefault(dependency.path, dependency)
+        else:
+            recorded[getattr(dependency, "path", dependency)] = dependency
+
+
 _of_request: ContextVar[dict[Any, Any] | None] = ContextVar("paths of this request", default=None)
 """A `_Stat` by path, and what was read, by kind and path."""
 
@@ -174,7 +211,9 @@ def state_of(found: os.stat_result) -> State:
 def file_state(path: str) -> FileState:
     """No error for what is missing, unreadable, or not a possible path at all."""
     seen = _stat(path)
-    return FileState(path, _state(seen), seen[1])
+    state = FileState(path, _state(seen), seen[1])
+    record(state)
+    return state
 
 
 def open_file_state(path: str, handle: int) -> FileState:
@@ -195,7 +234,9 @@ def file_state_now(path: str) -> FileState:
 
 
 def file_identity(path: str) -> FileIdentity:
-    return FileIdentity(path, _identity(path))
+    identity = FileIdentity(path, _identity(path))
+    record(identity)
+    return identity
 
 
 def _identity(path: str) -> tuple[int, ...]:
@@ -210,26 +251,30 @@ def _identity(path: str) -> tuple[int, ...]:
 def folder_identity(path: str) -> tuple[int, int] | None:
     """Device and inode, which tell one folder from another whatever its path; None where nothing
     is."""
-    found = _stat(path)[0]
-    return (found.st_dev, found.st_ino) if isinstance(found, os.stat_result) else None
+    found = _found(path)
+    return (found.st_dev, found.st_ino) if found is not None else None
 
 
-def _mode(path: str) -> int:
+def _found(path: str) -> os.stat_result | None:
+    if _recorded.get() is not None:
+        file_identity(path)
     found = _stat(path)[0]
-    return found.st_mode if isinstance(found, os.stat_result) else 0
+    return found if isinstance(found, os.stat_result) else None
 
 
 def is_folder(path: str) -> bool:
-    return stat.S_ISDIR(_mode(path))
+    found = _found(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def is_file(path: str) -> bool:
-    return stat.S_ISREG(_mode(path))
+    found = _found(path)
+    return found is not None and stat.S_ISREG(found.st_mode)
 
 
 def something_at(path: str) -> bool:
     """Whether there is anything, if only a link that leads nowhere."""
-    return _stat(path)[2] or _mode(path) != 0
+    return _found(path) is not None or _stat(path)[2]
 
 
 def link_target(path: str) -> str | None:
@@ -262,4 +307,6 @@ def real_path(path: str) -> str:
             else:
                 real = "" if target.startswith("/") else real
                 rest += target.split("/")[::-1]
+    if links and _recorded.get() is not None:
+        file_identity(path)
     return real or "/"

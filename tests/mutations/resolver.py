@@ -93,10 +93,10 @@ MUTATIONS: Final = (
         "pass",
     ),
     Mutation(
-        "a worktree whose record is pruned is none, though its folder stays",
+        "what a repository was read from is noticed when it changes",
         "layout.py",
-        'read = ("gitdir", "commondir") if damaged else ("gitdir",)',
-        "read = ()",
+        "dependencies=tuple(recorded.values())",
+        "dependencies=()",
     ),
     Mutation(
         "a worktree moved by hand is where its link is",
@@ -125,14 +125,14 @@ MUTATIONS: Final = (
     Mutation(
         "a worktree that its repository has elsewhere is none",
         "layout.py",
-        "if leads_to(recorded, admin):",
-        "if False:",
+        " and leads_to(recorded, admin):",
+        " and False:",
     ),
     Mutation(
         "a worktree moved by hand is its repository's",
         "layout.py",
-        "if leads_to(recorded, admin):",
-        "if True:",
+        " and leads_to(recorded, admin):",
+        ":",
     ),
     Mutation(
         "a listed folder that another repository has is none of ours",

@@ -16,7 +16,9 @@ from claudemem_daemon.dependencies import (
     is_folder,
     once,
     open_file_state,
+    record,
     something_at,
+    unrecorded,
 )
 
 MAX_BYTES: Final = 64 << 10
@@ -59,7 +61,9 @@ def _read(path: str) -> tuple[str | None, FileState]:
 def read_line_and_state(path: str) -> tuple[str | None, FileState]:
     """A one-line file as a path or name, without its line end; a name may hold line breaks, so only
     the last ones go. None when there is nothing in it. And the file's state when it was read."""
-    return once("content", path, _read)
+    text, state = once("content", path, _read)
+    record(state)
+    return text, state
 
 
 def read_line(path: str) -> str | None:
@@ -84,11 +88,21 @@ def resolve(path: str, base: str) -> str:
 
 
 def is_git_dir(path: str) -> bool:
-    """What git accepts as a git directory: HEAD, and objects and refs of its own or of another."""
-    return something_at(os.path.join(path, "HEAD")) and (
-        is_file(os.path.join(path, "commondir"))
-        or (is_folder(os.path.join(path, "objects")) and is_folder(os.path.join(path, "refs")))
-    )
+    """What git accepts as a git directory of its own. All of it lies right in the folder, so that
+    the folder's own times tell when it comes or goes."""
+    file_state(path)
+    with unrecorded():
+        return (
+            something_at(os.path.join(path, "HEAD"))
+            and is_folder(os.path.join(path, "objects"))
+            and is_folder(os.path.join(path, "refs"))
+        )
+
+
+def is_of_worktree(git_dir: str) -> bool:
+    """Whether it is the git directory of a linked worktree, which is read next."""
+    with unrecorded():
+        return is_file(os.path.join(git_dir, "commondir"))
 
 
 def is_windows(path: str) -> bool:
@@ -125,10 +139,15 @@ _ESCAPES: Final = {rb"\n": b"\n", rb"\t": b"\t", rb"\b": b"\b"}
 def read_config(git_dir: str) -> dict[str, str]:
     """The few settings that say where the checkout is: `core.bare`, `core.worktree`,
     `extensions.worktreeconfig`. Includes are not followed; git honours none of these there."""
-    settings = once("config", os.path.join(git_dir, "config"), _config)
+    settings = _read_config(os.path.join(git_dir, "config"))
     if truth(settings.get("extensions.worktreeconfig")):
-        return settings | once("config", os.path.join(git_dir, "config.worktree"), _config)
+        return settings | _read_config(os.path.join(git_dir, "config.worktree"))
     return settings
+
+
+def _read_config(path: str) -> dict[str, str]:
+    file_state(path)
+    return once("config", path, _config)
 
 
 def truth(value: str | None) -> bool:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from claudemem_daemon.dependencies import (
-    FileDependency,
-    FileState,
+    Dependency,
     file_identity,
     file_state,
     is_folder,
     real_path,
+    recording,
+    something_at,
+    unrecorded,
 )
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.gitfiles import same_folder
@@ -60,7 +62,7 @@ class Found:
     excluded_by: tuple[str, ...] = ()
     """Other folders whose exclusion is this one's too."""
     warnings: tuple[AnswerWarning, ...] = ()
-    dependencies: tuple[FileDependency, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
     unsure: bool = False
     """Whether these files alone do not tell the main checkout."""
     real: str = ""
@@ -74,88 +76,95 @@ NOT_FOUND: Final = Found("none", None, None, "no repository around this folder")
 
 def find(cwd: str, home: str | None) -> Found:
     """The repository around the absolute path `cwd`."""
+    with recording() as recorded:
+        found = _around(cwd, home)
+    return replace(found, dependencies=tuple(recorded.values()))
+
+
+def _around(cwd: str, home: str | None) -> Found:
     real = real_path(cwd)
-    if not is_folder(real):
-        return replace(NOT_FOUND, dependencies=(file_identity(cwd),), real=real, gone=True)
-    found = replace(_find(real, home), real=real)
-    if found.common_dir is not None:
-        warnings = (*found.warnings, *_other_owner(found.common_dir))
-        found = replace(found, warnings=warnings, unsure=_is_unsure(found, found.common_dir))
-    # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
-    return found if cwd == found.top else _with(found, file_identity(cwd))
+    with unrecorded():
+        gone = not is_folder(real)
+    found = replace(NOT_FOUND if gone else _walk(real, home), real=real, gone=gone)
+    if cwd != found.top:
+        # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
+        file_identity(cwd)
+    if found.common_dir is None:
+        return found
+    warnings = (*found.warnings, *_other_owner(found.common_dir))
+    return replace(found, warnings=warnings, unsure=_is_unsure(found, found.common_dir))
 
 
-def _find(start: str, home: str | None) -> Found:
+def _walk(start: str, home: str | None) -> Found:
     """Walk up from `start` (real). The home folder counts as a repository only for itself: dotfiles
     under git do not make one project of all that is below."""
-    dependencies: list[FileState] = []
     inner: Found | None = None
     folder = start
     for _ in range(MAX_LEVELS):
         if folder == home and folder != start:
             break
-        marker = file_state(os.path.join(folder, ".git"))
-        dependencies.append(marker)
-        found = checkout_at(folder) if marker.state is not None else None
+        marked = file_state(os.path.join(folder, ".git")).state is not None
+        found = checkout_at(folder) if marked else None
         if found is not None:
-            return _with(found, *dependencies)
-        if marker.state is None and inner is None:
-            inner = _without_marker(folder)
+            return found
+        if not marked and inner is None:
+            inner = _without_marker(folder, start)
             if inner is not None and "/.git/" in f"{folder}/":
                 break
-        if folder == start:
-            # It may become a bare repository itself; those above it hardly will.
-            dependencies.append(file_state(os.path.join(folder, "HEAD")))
         above = os.path.dirname(folder)
         if above == folder:
             break
         folder = above
-    return _with(inner or NOT_FOUND, *dependencies)
+    return inner or NOT_FOUND
 
 
 def _is_unsure(found: Found, common_dir: str) -> bool:
     if found.kind == "separate":
         return layout_of(common_dir)[1] is None
-    # Named `.git`, such a directory looks like one in a checkout, but nothing is beside it.
-    linked = found.admin_dir is not None or found.top is None
-    return linked and found.kind == "plain" and is_alone(common_dir)
+    # Named `.git`, such a directory looks like one in a checkout, but nothing is beside it. That
+    # something comes or goes there would be the rarest of news, and is told all day.
+    with unrecorded():
+        linked = found.admin_dir is not None or found.top is None
+        return linked and found.kind == "plain" and is_alone(common_dir)
 
 
-def _with(found: Found, *dependencies: FileDependency) -> Found:
-    return replace(found, dependencies=(*dependencies, *found.dependencies))
-
-
-def _without_marker(folder: str) -> Found | None:
-    """A git directory, or a jj workspace. Any checkout can hold what looks like one, so a checkout
-    around it wins."""
-    if gitfiles.is_git_dir(folder):
-        return _inside_git_dir(folder)
-    jj = file_state(os.path.join(folder, ".jj"))
-    if jj.state is None:
-        return None
-    repo = file_state(os.path.join(jj.path, "repo"))
-    found = _jj_workspace(folder, jj.path)
-    return _with(found, jj, repo) if found is not None else None
+def _without_marker(folder: str, start: str) -> Found | None:
+    """A bare repository, the inside of a `.git` folder, or a jj workspace. Any checkout can hold
+    what looks like one, so a checkout around it wins."""
+    head, jj = os.path.join(folder, "HEAD"), os.path.join(folder, ".jj")
+    if folder == start:
+        # It may become one of these itself; those above it hardly will.
+        file_identity(head)
+        file_identity(jj)
+    with unrecorded():
+        is_repository, is_workspace = gitfiles.is_git_dir(folder), something_at(jj)
+    if is_repository:
+        file_state(folder)
+        kind, main = layout_of(folder)
+        return Found(kind, None, folder, f"{folder} is a git directory", None, main)
+    return _jj_workspace(folder, jj) if is_workspace else None
 
 
 def checkout_at(folder: str) -> Found | None:
     """What the `.git` of a folder makes of it; None for a `.git` folder without a repository."""
-    marker = os.path.join(folder, ".git")
-    if is_folder(marker):
-        return _git_dir(folder, marker, marker) if gitfiles.is_git_dir(marker) else None
-    target = gitfiles.read_gitlink(marker)
-    if target is None:
-        return _unreadable(folder, f"{marker} is no link to a git directory", None)
-    git_dir = gitfiles.on_this_system(target)
-    if git_dir is None:
-        problem = f"{marker} names a path of another system"
-        return _unreadable(folder, problem, read_link_text(target))
-    if not gitfiles.is_git_dir(git_dir):
-        # It may come, or come back, with this link as it is. What makes a folder a git directory
-        # lies right in it, so that its own times tell.
-        problem = f"the git directory that {marker} names is not there"
-        return _with(_unreadable(folder, problem, read_link_text(target)), file_state(git_dir))
-    return _git_dir(folder, marker, git_dir)
+    marker = git_dir = os.path.join(folder, ".git")
+    text = None
+    if not is_folder(marker):
+        target = gitfiles.read_gitlink(marker)
+        if target is None:
+            return _unreadable(folder, f"{marker} is no link to a git directory", None)
+        text = read_link_text(target)
+        git_dir = gitfiles.on_this_system(target) or ""
+        if not git_dir:
+            return _unreadable(folder, f"{marker} names a path of another system", text)
+    real = real_path(git_dir)
+    if gitfiles.is_of_worktree(real) or is_admin_dir(real):
+        return _linked_worktree(folder, real)
+    if gitfiles.is_git_dir(real):
+        return _main_checkout(folder, marker, real)
+    if git_dir == marker:
+        return None
+    return _unreadable(folder, f"the git directory that {marker} names is not there", text)
 
 
 def _unreadable(folder: str, problem: str, text: LinkText | None) -> Found:
@@ -189,7 +198,6 @@ def _contradicted(folder: str, git_dir: str, why: str) -> Found:
         f"{folder}/.git leads to {git_dir}, and {why}",
         excluded_by=(main_folder(common_dir_of(git_dir)),),
         warnings=_told("contradicted", folder, message),
-        dependencies=(file_state(git_dir),),
     )
 
 
@@ -204,22 +212,8 @@ def unproven(folder: str, git_dir: str) -> Found:
     return Found("separate", folder, None, how, None, folder, warnings=warnings)
 
 
-def _git_dir(folder: str, marker: str, git_dir: str) -> Found:
-    """`marker`, the `.git` of `folder`, is the git directory or leads to it."""
-    real = real_path(git_dir)
-    if named_common_dir(real) is not None or is_admin_dir(real):
-        found = _linked_worktree(folder, real)
-        # git writes `commondir` once, and takes it away with `gitdir`, which the list of worktrees
-        # checks anyway.
-        damaged = found.common_dir is None or found.warnings
-        read = ("gitdir", "commondir") if damaged else ("gitdir",)
-        paths = (os.path.join(real, name) for name in read)
-        return _with(found, *(gitfiles.read_line_and_state(path)[1] for path in paths))
-    found = _main_checkout(folder, marker, real)
-    return found if real == marker else _with(found, file_state(os.path.join(real, "config")))
-
-
 def _main_checkout(folder: str, marker: str, real: str) -> Found:
+    """`marker`, the `.git` of `folder`, is the git directory or leads to it."""
     own = real == marker
     config = gitfiles.read_config(real)
     if gitfiles.truth(config.get("core.bare")):
@@ -253,41 +247,27 @@ def _main_checkout(folder: str, marker: str, real: str) -> Found:
 
 def _linked_worktree(folder: str, admin: str) -> Found:
     """`admin` is, or says that it is, a folder of `<common dir>/worktrees`."""
-    common = named_common_dir(admin)
+    list_folder = os.path.dirname(admin)
+    common = os.path.dirname(list_folder)
+    named = named_common_dir(admin)
     warnings: tuple[AnswerWarning, ...] = ()
-    if common is None or not gitfiles.is_git_dir(common):
-        common = os.path.dirname(os.path.dirname(admin))
-        text = read_link_text(admin)
-        if not is_admin_dir(admin):
-            return _unreadable(folder, f"{admin}/commondir leads to no git directory", text)
-        message = (
-            f"{admin}/commondir is empty or leads to no git directory: git works there again with"
-            " ../.. in it"
-        )
-        warnings = _told("unreadable", folder, message)
-    if not same_folder(os.path.dirname(admin), os.path.join(common, "worktrees")):
-        return _contradicted(folder, admin, "its repository has no such worktree")
+    if named != common or os.path.basename(list_folder) != "worktrees":
+        if named is None or not gitfiles.is_git_dir(named):
+            problem = f"{admin}/commondir leads to no git directory"
+            if not is_admin_dir(admin):
+                return _unreadable(folder, problem, read_link_text(admin))
+            message = f"{problem}: git works there again with ../.. in it"
+            warnings = _told("unreadable", folder, message)
+        elif same_folder(list_folder, os.path.join(named, "worktrees")):
+            common = named
+        else:
+            return _contradicted(folder, admin, "its repository has no such worktree")
     recorded = recorded_folder(admin)
-    moved: tuple[FileState, ...] = ()
-    if recorded is not None and not same_folder(recorded, folder):
-        moved = (file_state(os.path.join(recorded, ".git")),)
-        if leads_to(recorded, admin):
-            found = _contradicted(folder, admin, "its repository has this worktree elsewhere")
-            return _with(found, *moved)
+    if recorded is not None and not same_folder(recorded, folder) and leads_to(recorded, admin):
+        return _contradicted(folder, admin, "its repository has this worktree elsewhere")
     kind, main = layout_of(common)
     how = f"{folder}/.git leads to {admin}, and its commondir to {common}"
-    return Found(kind, folder, common, how, admin, main, warnings=warnings, dependencies=moved)
-
-
-def _inside_git_dir(folder: str) -> Found:
-    """A bare repository, or the inside of a `.git` folder."""
-    common = common_dir_of(folder)
-    if not same_folder(common, folder) and not same_folder(
-        os.path.dirname(real_path(folder)), os.path.join(common, "worktrees")
-    ):
-        return _contradicted(folder, folder, "its repository has no such worktree")
-    kind, main = layout_of(common)
-    return Found(kind, None, common, f"{folder} is a git directory", None, main)
+    return Found(kind, folder, common, how, admin, main, warnings=warnings)
 
 
 def _jj_workspace(folder: str, jj: str) -> Found | None:
@@ -311,7 +291,8 @@ def _jj_workspace(folder: str, jj: str) -> Found | None:
 
 def _other_owner(common_dir: str) -> tuple[AnswerWarning, ...]:
     """git refuses other people's repositories for what it would run; we run nothing of it."""
-    found = file_identity(common_dir).what
+    with unrecorded():
+        found = file_identity(common_dir).what
     if len(found) < 4 or found[3] == os.geteuid():
         return ()
     message = f"{common_dir} belongs to user {found[3]}; only its link files are read"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from claudemem_daemon.dependencies import is_folder, real_path
+from claudemem_daemon.dependencies import file_state, is_folder, real_path, something_at
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.gitfiles import is_windows, same_folder
 from claudemem_daemon.repository.model import Kind
@@ -116,16 +116,20 @@ def around(common_dir: str, kind: Kind) -> str:
 
 def is_alone(git_dir: str) -> bool:
     """Whether nothing lies beside it: a separate git directory, though its name may be `.git`."""
+    folder = os.path.dirname(git_dir)
+    file_state(folder)
     try:
-        with os.scandir(os.path.dirname(git_dir)) as entries:
+        with os.scandir(folder) as entries:
             return len(list(islice(entries, 2))) == 1
     except OSError:
         return False
 
 
 def is_admin_dir(real: str) -> bool:
+    """Whether it lies where a repository has its records of worktrees, and is one."""
     above, name = os.path.split(os.path.dirname(real))
-    return name == "worktrees" and gitfiles.is_git_dir(above)
+    recorded = name == "worktrees" and something_at(os.path.join(real, "gitdir"))
+    return recorded and gitfiles.is_git_dir(above)
 
 
 def core_worktree(config: dict[str, str], git_dir: str) -> str | None:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from claudemem_daemon.dependencies import (
-    Dependency,
     each_path_once,
-    file_identity,
     forget_paths,
     is_folder,
     real_path,
+    record,
+    recording,
     something_at,
+    unrecorded,
 )
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.memo import Memo
@@ -73,7 +74,9 @@ class Repositories:
             )
 
     def _resolved(self, cwd: str) -> Repository:
-        repository = self._resolve(cwd)
+        with recording() as recorded:
+            repository = self._resolve(cwd)
+        repository = replace(repository, dependencies=tuple(recorded.values()))
         with self._lock:
             _remember(self._seen, repository.common_dir or repository.cwd, repository)
         return repository
@@ -89,19 +92,23 @@ class Repositories:
             self._notices.close()
 
     def _resolve(self, cwd: str, depth: int = 0) -> Repository:
-        found = self._memo.value(("found", cwd), lambda: layout.find(cwd, self._home))
+        found = self._find(cwd)
         if found.gone:
             return self._vanished(cwd, found, depth)
         if found.common_dir is None:
             return _without_git_dir(cwd, found)
         return self._in_git(cwd, found, found.common_dir, depth)
 
+    def _find(self, cwd: str) -> Found:
+        found = self._memo.value(("found", cwd), lambda: layout.find(cwd, self._home))
+        record(*found.dependencies)
+        return found
+
     def _in_git(self, cwd: str, found: Found, common_dir: str, depth: int) -> Repository:
         listing = self._list(common_dir)
         found = with_main(found, [worktree.path for worktree in listing.worktrees])
-        dependencies = (*found.dependencies, *listing.dependencies)
         if found.common_dir is None:
-            return replace(_without_git_dir(cwd, found), dependencies=dependencies)
+            return _without_git_dir(cwd, found)
         main = _main(found.main) if found.main is not None else None
         worktrees, current = _with_current(listing.worktrees, found)
         if current is None and main is not None and found.top == main.path:
@@ -140,7 +147,6 @@ class Repositories:
             resolved_by=found.how,
             warnings=found.warnings,
             excluded_by=(folder,),
-            dependencies=(*dependencies, *(superproject.dependencies if superproject else ())),
         )
 
     def _superproject(self, top: str, common_dir: str, depth: int) -> Repository | None:
@@ -163,7 +169,7 @@ class Repositories:
         above, leaf = os.path.split(logical)
         if not leaf or leaf == os.path.basename(top):
             return None
-        brought = layout.find(real_path(above), self._home)
+        brought = self._find(real_path(above))
         return None if brought.top or brought.common_dir else leaf
 
     def _list(self, common_dir: str) -> Listing:
@@ -175,7 +181,9 @@ class Repositories:
             many = len(listing.links) >= MANY_WORKTREES
             return self._watched(common_dir, listing) if many else listing
 
-        listing = self._memo.value(key, make)
+        with unrecorded():
+            listing = self._memo.value(key, make)
+        record(*listing.dependencies)
         if before is not listing and before.group is not None:
             before.group.close()
         return listing
@@ -206,15 +214,14 @@ class Repositories:
         """A folder that is gone: the repository it was seen in as a checkout, or the one around
         what is left of its path, or nothing."""
         real = found.real
-        missing, there = real, os.path.dirname(real)
+        there = os.path.dirname(real)
         while not is_folder(there):
-            missing, there = there, os.path.dirname(there)
+            there = os.path.dirname(there)
         with self._lock:
             folder = real
             while len(folder) > len(there) and folder not in self._checkouts:
                 folder = os.path.dirname(folder)
             anchor = self._checkouts.get(folder)
-        dependencies: tuple[Dependency, ...] = (*found.dependencies, file_identity(missing))
         seen = None
         if anchor not in (None, folder) and len(folder) > len(there) and is_folder(anchor):
             seen = self._resolve(anchor, depth)
@@ -222,12 +229,8 @@ class Repositories:
             seen = self._resolve(_as_spelled(cwd, there), depth)
         what = "this is no folder" if something_at(real) else "no such folder"
         if seen is None or (seen.common_dir is None and seen.top is None):
-            warning = AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd)
-            if seen is not None:
-                dependencies = (*dependencies, *seen.dependencies)
-            return Repository(
-                "none", cwd, "", found.how, warnings=(warning,), dependencies=dependencies
-            )
+            warnings = (AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd),)
+            return Repository("none", cwd, "", found.how, warnings=warnings)
         repository = seen.main.path if seen.main is not None else seen.common_dir or seen.top
         message = f"{cwd}: {what}; answered for its repository, {repository}"
         return replace(
@@ -235,7 +238,6 @@ class Repositories:
             cwd=cwd,
             current=_vanished_worktree(seen.worktrees, real, there) or seen.current,
             warnings=(*seen.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
-            dependencies=(*dependencies, *seen.dependencies),
         )
 
 
@@ -305,7 +307,6 @@ def _without_git_dir(cwd: str, found: Found) -> Repository:
         excluded_by=found.excluded_by,
         resolved_by=found.how,
         warnings=found.warnings,
-        dependencies=found.dependencies,
     )
     if found.text is None or top is None:
         return outside

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
 
-from claudemem_daemon.dependencies import file_state, is_file, real_path
+from claudemem_daemon.dependencies import file_state, is_file, real_path, unrecorded
 from claudemem_daemon.repository.layout import Found, unproven
 from claudemem_daemon.repository.records import git_dir_at
 
@@ -20,35 +21,31 @@ MAX_NEIGHBOURS: Final = 2000
 
 
 def with_main(found: Found, worktrees: Iterable[str]) -> Found:
-    """`found` with the main checkout as well as it can be told, and the files that tell it. Two
-    folders that both lead to the git directory tell nothing."""
+    """`found` with the main checkout as well as it can be told. Two folders that both lead to the
+    git directory tell nothing."""
     common = found.common_dir
     if common is None or not found.unsure:
         return found
     above = os.path.dirname(common)
     parents = (*(os.path.dirname(path) for path in worktrees), above, os.path.dirname(above))
     folders = [path for path in dict.fromkeys(parents) if path != "/"][:MAX_FOLDERS]
-    looked_at = tuple(file_state(folder) for folder in folders)
-    markers = {marker for folder in folders for marker in _markers(folder, common)}
-    checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
-    if found.main is not None and found.kind == "separate":
-        if checkouts <= {found.main}:
-            return found
-        return replace(
-            unproven(found.main, common), dependencies=found.dependencies, real=found.real
-        )
-    main = found.main
-    if len(checkouts) == 1:
-        looked_at, main = tuple(file_state(marker) for marker in markers), checkouts.pop()
-    elif found.kind != "separate":
-        # Of a plain repository it would be the rarest of news, and each answer would have to look.
+    # Of a plain repository it would be the rarest of news, and each answer would have to look.
+    with nullcontext() if found.kind == "separate" else unrecorded():
+        markers = (marker for folder in folders for marker in _markers(folder, common))
+        checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
+    if found.kind == "separate" and found.main is not None:
+        unique = checkouts <= {found.main}
+        return found if unique else replace(unproven(found.main, common), real=found.real)
+    if len(checkouts) != 1:
         return found
-    dependencies = (*found.dependencies, *looked_at)
-    return replace(found, kind="separate", main=main, dependencies=dependencies)
+    main = checkouts.pop()
+    file_state(os.path.join(main, ".git"))
+    return replace(found, kind="separate", main=main)
 
 
 def _markers(folder: str, common: str) -> Iterator[str]:
     """The `.git` files, of a folder and of those in it, that lead to this git directory."""
+    file_state(folder)
     try:
         names = sorted(os.listdir(folder))[:MAX_NEIGHBOURS]
     except OSError:
