@@ -153,6 +153,27 @@ def test_a_store_is_mapped_by_any_name(world: World, secret: Path, key: str) -> 
     assert world.titles(world.root / "app") == ["app"]
 
 
+@pytest.mark.parametrize("layout", ["bare", "dot_bare", "unreachable", "excluded"])
+def test_a_store_is_mapped_by_the_folder_of_a_repository_without_a_main_checkout(
+    world: World, secret: Path, layout: str
+) -> None:
+    folder = world.root / ("shop" if layout == "dot_bare" else "shop.git")
+    common = folder / ".bare" if layout == "dot_bare" else folder
+    world.git("clone", "-q", "--bare", secret, common)
+    world.git("worktree", "add", "-q", world.root / "far", cwd=common)
+    if layout == "unreachable":
+        common.rename(world.root / "elsewhere")
+    other = make_store(world.root / "other.db")
+    add_observation(other, project="shop", title="mapped")
+    settings: dict[str, object] = {"CLAUDE_MEM_DAEMON_STORES": {str(folder): other}}
+    if layout == "excluded":
+        settings["CLAUDE_MEM_EXCLUDED_PROJECTS"] = str(folder)
+    world.settings(settings)
+    world.daemon.post("/v1/reload", {})
+    assert world.titles(world.root / "far") == ["mapped"] * (layout != "excluded")
+    assert not (layout == "excluded" and world.query(world.root / "far")["stores"])
+
+
 def test_a_store_is_mapped_by_either_unicode_form(world: World) -> None:
     other = make_store(world.root / "other.db")
     add_observation(other, project=NFD, title="mapped")

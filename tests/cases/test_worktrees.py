@@ -97,25 +97,23 @@ def test_a_submodule_brings_its_superproject_after_its_own(world: World) -> None
     assert sorted(world.titles(react)) == ["react 0", "react 1", "react 2"]
 
 
-def test_a_dot_bare_layout_is_named_after_its_folder(world: World) -> None:
+@pytest.mark.parametrize("name", ["proj", "proj.git"])
+def test_a_dot_bare_layout_is_named_after_its_folder(world: World, name: str) -> None:
     """Case bare-dot-bare-layout."""
     origin = world.repository("R")
-    project = world.root / "proj"
+    project = world.root / name
     project.mkdir()
     world.git("clone", "-q", "--bare", origin, project / ".bare")
     (project / ".git").write_text("gitdir: ./.bare\n")
     world.git("worktree", "add", "-q", "main", cwd=project)
     world.git("worktree", "add", "-q", "feat", "-b", "feat", cwd=project)
     (project / "feat" / "src").mkdir()
-    for key in ("proj", "main", "proj/feat"):
+    keys = sorted((name, "main", f"{name}/feat"))
+    for key in keys:
         world.row(key, title=key)
     for cwd in (project, project / "main", project / "feat" / "src"):
         answer = world.query(cwd)
-        assert sorted(row["title"] for row in answer["observations"]) == [
-            "main",
-            "proj",
-            "proj/feat",
-        ]
+        assert sorted(row["title"] for row in answer["observations"]) == keys
         assert ".bare" not in {p["key"] for p in answer["projects"]}
 
 

@@ -67,7 +67,7 @@ class Repository:
     warnings: tuple[AnswerWarning, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
     excluded_by: tuple[str, ...] = ()
-    """Other folders whose exclusion is this one's too."""
+    """Other folders whose exclusion is this one's too, and but for kind "none" their mapped stores."""
 
     @property
     def linked(self) -> Worktree | None:

@@ -106,7 +106,8 @@ def named_common_dir(git_dir: str) -> str | None:
 
 def named_after(common_dir: str, kind: Kind) -> str:
     """The name of a repository without a main checkout."""
-    return os.path.basename(around(common_dir, kind)).removesuffix(".git")
+    name = os.path.basename(around(common_dir, kind))
+    return name if kind == "dot_bare" else name.removesuffix(".git")
 
 
 def around(common_dir: str, kind: Kind) -> str:

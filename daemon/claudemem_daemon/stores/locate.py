@@ -51,7 +51,7 @@ def locate(
     by_checkout = data_dir_of_checkout or (
         "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
     )
-    for rule, value in _mapped(search, checkouts, settings):
+    for rule, value in _mapped(search, (*checkouts, *_known_by(repository, keys)), settings):
         if is_database(value):
             search.add_database(value, rule)
         else:
@@ -198,6 +198,14 @@ def _near(repository: Repository | None, checkouts: Sequence[str]) -> frozenset[
         return frozenset(checkouts)
     near = [at.path for at in (repository.main, repository.current) if at is not None]
     return frozenset((*near, repository.top or repository.cwd))
+
+
+def _known_by(repository: Repository | None, keys: ProjectKeys) -> tuple[str, ...]:
+    """The folder of a bare repository, or of a main checkout that cannot be reached: the user names
+    the repository by it as by a checkout."""
+    if repository is None or repository.kind == "none" or not keys.keys:
+        return ()
+    return repository.excluded_by
 
 
 def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> list[Named]:
