@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from claudemem_daemon import generate_context, query_observations
+from claudemem_daemon.api import open_pipeline
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
-from tests.support.stores import add_observation, make_store
+from claudemem_daemon.question import Question
+from tests.support.stores import add_observation, add_observations, make_store
 
 
 @pytest.fixture
@@ -39,3 +43,21 @@ def test_a_question_without_sense_is_refused() -> None:
         generate_context(cwd="/", projects=["app"])
     with pytest.raises(InvalidRequest, match="not one text"):
         query_observations(projects="app")
+
+
+def test_an_explanation_tells_rows_beyond_the_size_from_those_beyond_the_limit(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_observations(store, [{"project": "app", "title": f"{n} " + "x" * 200} for n in range(9)])
+    monkeypatch.setenv("CLAUDE_MEM_DAEMON_CONTEXT_CHARS", "1000")
+    monkeypatch.setenv("CLAUDE_MEM_CONTEXT_OBSERVATIONS", "7")
+    question = Question(None, ("app",))
+    with open_pipeline(os.environ) as pipeline:
+        deadline = Deadline.after(20)
+        shown = pipeline.context(question, deadline).context.observations
+        _, explanation = pipeline.explain(question, deadline)
+    (count,) = explanation.counts
+    assert 0 < shown < 7
+    assert count["reasons"] == {"included": shown, "over_size": 7 - shown, "over_limit": 3}
+    rows = [sum(day[kind] for day in explanation.as_json()["days"]) for kind in ("shown", "beyond")]
+    assert rows == [shown, 10 - shown]

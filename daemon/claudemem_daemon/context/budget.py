@@ -17,7 +17,9 @@ class Budget:
     unit: Unit = "utf16"
 
     def size(self, lines: Iterable[str]) -> int:
-        """With a line break for each line."""
+        """With a line break for each line; 0 where there is no limit to compare it with."""
+        if self.limit is None:
+            return 0
         return sum([size(line, self.unit) + 1 for line in lines])
 
 

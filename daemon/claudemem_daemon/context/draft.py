@@ -11,15 +11,13 @@ from claudemem_daemon.context.formatter import Formatter
 Lines = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section after the timeline, from its whole text to its shortest; each has all its lines.
-    No version: there is no such section."""
+Section = Callable[[int], Lines]
+"""All lines of a section after the timeline, from its whole text (0) to its shortest (2); none where
+there is no such section."""
 
-    versions: tuple[Lines, ...] = ()
 
-    def at(self, shortness: int) -> Lines:
-        return self.versions[min(shortness, len(self.versions) - 1)] if self.versions else ()
+def no_section(_shortness: int) -> Lines:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from claudemem_daemon.context.budget import Budget
 from claudemem_daemon.context.clock import Moment
-from claudemem_daemon.context.formatter import RowWords
 from claudemem_daemon.context.options import RenderOptions
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.selection.model import Observation, Summary
@@ -33,7 +31,7 @@ class Entry:
     body         lines below it, where it is shown in full
     mark         what its type shows as, for the legend
     shortened    its line had to be cut, or its body could never fit
-    sizes        of line, plain and body, as the budget counts them; 0 where it has no limit
+    sizes        of line, plain and body, as the budget counts them
     """
 
     store: StoreRef | None
@@ -167,12 +165,12 @@ def _observation_entry(
     figures = [f"~{read:,}t"] if options.settings.show_read_tokens else []
     if options.settings.show_work_tokens and work:
         figures.append(f"{work_mark}{work:,}t")
-    said = RowWords(row.ref, moment.time, mark, origin, words, "")
-    plain = line = options.formatter.row(said)
+    plain = line = options.formatter.row(row.ref, moment.time, mark, origin, words)
     if figures:
-        line = options.formatter.row(replace(said, figures=f"({' '.join(figures)})"))
+        line = f"{plain} {options.formatter.figures('(' + ' '.join(figures) + ')')}"
     body = tuple(_body(narrative, facts, options)) if full else ()
-    sizes = _sizes(line, plain, body, options.budget)
+    size = options.budget.size
+    sizes = size((line,)), size((plain,)), size(body)
     return Entry(
         row.of, moment, line, plain, mark, bool(origin), body, shortened, work, read, sizes
     )
@@ -181,18 +179,9 @@ def _observation_entry(
 def _session_entry(session: Summary, moment: Moment, origin: str, options: RenderOptions) -> Entry:
     raw = session.request or session.completed or session.learned
     words = options.formatter.text(raw, _title_chars(options)) or "(no request)"
-    line = options.formatter.row(
-        RowWords(session.ref, moment.time, SESSION_MARK, origin, words, "")
-    )
-    sizes = _sizes(line, line, (), options.budget)
-    return Entry(None, moment, line, line, SESSION_MARK, bool(origin), sizes=sizes)
-
-
-def _sizes(line: str, plain: str, body: tuple[str, ...], budget: Budget) -> tuple[int, int, int]:
-    if budget.limit is None:
-        return 0, 0, 0
-    size = budget.size((plain,))
-    return size if line is plain else budget.size((line,)), size, budget.size(body)
+    line = options.formatter.row(session.ref, moment.time, SESSION_MARK, origin, words)
+    size = options.budget.size((line,))
+    return Entry(None, moment, line, line, SESSION_MARK, bool(origin), sizes=(size, size, 0))
 
 
 def _title_chars(options: RenderOptions) -> int | None:

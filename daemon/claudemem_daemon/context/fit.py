@@ -116,7 +116,7 @@ class _Fitting:
         yield (cut := self._most(cut.sessions, lambda count: replace(cut, sessions=count)))
         yield (cut := replace(cut, prior=False))
         # The last session is worth some of the oldest rows, but not most of the room.
-        costly = 4 * self.budget.size(self.draft.summary.at(2)) > (self.budget.limit or 0)
+        costly = 4 * self.budget.size(self.draft.summary(2)) > (self.budget.limit or 0)
         yield (cut := replace(cut, summary=not costly))
         yield self._most(cut.rows, lambda count: replace(cut, rows=count))
         cut = replace(cut, lean=True, summary=False)
@@ -177,9 +177,9 @@ class _Fitting:
     def _below(self, cut: _Cut, page: _Page) -> Iterator[str]:
         draft = self.draft
         if cut.summary:
-            yield from draft.summary.at(cut.shortness)
+            yield from draft.summary(cut.shortness)
         if cut.prior:
-            yield from draft.prior.at(cut.shortness)
+            yield from draft.prior(cut.shortness)
         footer = () if cut.lean else draft.footer(page.rows, page.read, page.work)
         lost = ", ".join(self._losses(cut, page))
         if footer or lost:
@@ -201,7 +201,7 @@ class _Fitting:
         if page.figures and not cut.figures:
             yield "token figures left out"
         if any(
-            section.at(0) != (section.at(cut.shortness) if shown else ())
+            section(0) != (section(cut.shortness) if shown else ())
             for section, shown in ((draft.summary, cut.summary), (draft.prior, cut.prior))
         ):
             yield "last session shortened"

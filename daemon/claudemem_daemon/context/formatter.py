@@ -7,22 +7,7 @@ person's terminal the colours are ours, never the store's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from claudemem_daemon.context import sanitize
-
-
-@dataclass(frozen=True, slots=True)
-class RowWords:
-    """The words of one timeline line, sanitized; empty ones are left out. `origin` is where it was
-    written, when that is not the asking checkout."""
-
-    ref: str
-    time: str
-    mark: str
-    origin: str
-    title: str
-    figures: str
 
 
 class Formatter:
@@ -46,9 +31,12 @@ class Formatter:
     def heading(self, words: str) -> str:
         return f"## {words}"
 
-    def row(self, words: RowWords) -> str:
-        parts = (words.ref, words.time, words.mark, words.origin, words.title, words.figures)
-        return " ".join(part for part in parts if part)
+    def row(self, ref: str, time: str, mark: str, origin: str, title: str) -> str:
+        """`time` and `origin` are empty where nothing is to be said of them."""
+        return " ".join(filter(None, (ref, time, mark, origin, title)))
+
+    def figures(self, words: str) -> str:
+        return words
 
     def below(self, words: str) -> str:
         """A line that belongs to the row above it."""
@@ -84,12 +72,12 @@ class HumanFormatter(Formatter):
     def heading(self, words: str) -> str:
         return _coloured("1;34", words)
 
-    def row(self, words: RowWords) -> str:
-        ref = _coloured("2", f"{words.ref:>6}")
-        origin = _coloured("35", words.origin) if words.origin else ""
-        figures = _coloured("2", words.figures) if words.figures else ""
-        parts = (ref, f"{words.time:5}", words.mark, origin, words.title, figures)
-        return " ".join(part for part in parts if part)
+    def row(self, ref: str, time: str, mark: str, origin: str, title: str) -> str:
+        where = _coloured("35", origin) if origin else ""
+        return super().row(_coloured("2", f"{ref:>6}"), f"{time:5}", mark, where, title)
+
+    def figures(self, words: str) -> str:
+        return _coloured("2", words)
 
     def below(self, words: str) -> str:
         return f"         {words}"

@@ -12,7 +12,7 @@ from datetime import tzinfo
 from claudemem_daemon.context import empty_reasons, sections
 from claudemem_daemon.context.budget import Budget, Unit
 from claudemem_daemon.context.clock import Clock
-from claudemem_daemon.context.draft import Draft, Section
+from claudemem_daemon.context.draft import Draft, Section, no_section
 from claudemem_daemon.context.entries import RenderedEntry, Timeline, timeline
 from claudemem_daemon.context.fit import Context, fit
 from claudemem_daemon.context.formatter import Formatter, HumanFormatter
@@ -118,14 +118,14 @@ def _draft(
     ours = request.cap is None or request.cap >= settings.context_chars
     message = request.prior_message
     prior = options.lost.attempt("", lambda: sections.prior_message(message, options))
-    labelled = apart is not None and bool(summary.versions and options.origin(apart.project))
+    labelled = apart is not None and bool(summary(0) and options.origin(apart.project))
     return Draft(
         formatter=options.formatter,
         head=(title, *_header(request, options, made, labelled)),
         lean_head=(lean,),
         timeline=made,
         summary=summary,
-        prior=next(iter(prior), Section()),
+        prior=next(iter(prior), no_section),
         footer=footer,
         advice=sections.advice(options, ours=ours),
     )
@@ -135,9 +135,10 @@ def _last_section(last: Summary | None, options: RenderOptions) -> tuple[Section
     """The section of the last session, and that session where it needs no line of its own: without a
     word in the section it is a line like others."""
     if last is None:
-        return Section(), None
-    made = options.lost.attempt(last.store, lambda: sections.last_session(last, options))
-    return (made[0], last if made[0].versions else None) if made else (Section(), last)
+        return no_section, None
+    for section in options.lost.attempt(last.store, lambda: sections.last_session(last, options)):
+        return section, None if section is no_section else last
+    return no_section, last
 
 
 def _titles(request: ContextRequest, options: RenderOptions) -> tuple[str, str]:

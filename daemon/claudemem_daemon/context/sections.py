@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from claudemem_daemon.context.clock import UNDATED
-from claudemem_daemon.context.draft import Lines, Section
+from claudemem_daemon.context.draft import Lines, Section, no_section
 from claudemem_daemon.context.entries import SESSION_MARK, Entry
 from claudemem_daemon.context.options import WORK_MARK, RenderOptions
 from claudemem_daemon.repository.model import ProjectKeys
@@ -27,8 +28,8 @@ SHOWN_CODES: Final = frozenset(
 """Besides all that is wrong with a store. Every other warning is for `status` and JSON: it helps no
 model, and some quote a checkout's own files."""
 
-SHORTNESS: Final = (None, 600, 160)
-"""Most characters of one text of a section, by grade; None is the bound of all texts."""
+MAX_CHARS: Final = (None, 600, 160)
+"""Of one text of a section, by its shortness; None is the bound of all texts."""
 
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9_./+@~-]{1,200}")
 
@@ -118,7 +119,7 @@ def last_session(session: Summary, options: RenderOptions) -> Section:
     """The newest session's own words on itself, a line each; none where they say no more than what
     was asked for."""
     if not any((session.investigated, session.learned, session.completed, session.next_steps)):
-        return Section()
+        return no_section
     moment = options.clock.at(session.created_at_epoch)
     words = ("Last session,", moment.day, moment.time, options.origin(session.project))
     heading = " ".join(word for word in words if word)
@@ -138,18 +139,17 @@ def prior_message(text: str, options: RenderOptions) -> Section:
 
 
 def _section(heading: str, fields: Sequence[tuple[str, str]], options: RenderOptions) -> Section:
-    versions: list[Lines] = []
-    for grade in SHORTNESS:
-        most = options.budget.limit if grade is None else grade
-        lines = tuple(
+    @cache
+    def lines(shortness: int) -> Lines:
+        most = MAX_CHARS[shortness] or options.budget.limit
+        found = [
             options.formatter.field(label, words)
             for label, raw in fields
             if raw and (words := options.formatter.text(raw, most))
-        )
-        if not lines:
-            return Section()
-        versions.append((options.formatter.heading(heading), *lines))
-    return Section(tuple(versions))
+        ]
+        return (options.formatter.heading(heading), *found) if found else ()
+
+    return lines if lines(0) else no_section
 
 
 def footer(rows: int, read: int, work: int, options: RenderOptions, *, shared: bool) -> Lines:
