@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from claudemem_daemon.stores import plans
-from claudemem_daemon.stores.plans import Plans
-from claudemem_daemon.stores.sql import Plan, Table, Wanted
+from claudemem_daemon.stores.plans import Search
+from claudemem_daemon.stores.sql import Plan
 from tests.selection.asking import ask, exact, make_keys, open_pool, prefix
 from tests.stores.reading import settle
 from tests.support.stores import GENERATIONS, Generation, OtherProcess, add_observations, make_store
@@ -147,11 +147,11 @@ def asked(paths: list[str], question: dict[str, Any]) -> list[tuple[str, int]]:
 def force(monkeypatch: pytest.MonkeyPatch, plan: Literal["walk", "both", "time"]) -> None:
     """Small stores never need these plans by themselves; nor do they need a second step."""
 
-    def choose(self: Plans, table: Table, wanted: Wanted, limit: int) -> Plan:
-        fits = wanted.branches and (plan == "walk" or self._uniform(table))
+    def chosen(self: Search) -> Plan:
+        fits = self._wanted.branches and (plan == "walk" or self._uniform())
         return plan if fits else "project"
 
-    monkeypatch.setattr(Plans, "choose", choose)
+    monkeypatch.setattr(Search, "plan", chosen)
     monkeypatch.setattr(plans, "MIN_STEP", 1)
 
 

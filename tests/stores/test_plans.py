@@ -145,13 +145,13 @@ def test_all_plans_give_the_same_rows(store: str) -> None:
     wanted = Wanted(projects=("rare", "huge"))
     with reading(store) as reader:
         ask = reader._flow
-        own = plans.Plans(reader.schema, ask, {})
-        search = partial(plans.Search, "observations", wanted, 50)
-        expected = [one.id for one in own._all(search())]
+        own = plans.Reading(reader.schema, ask, {})
+        search = partial(plans.Search, own, "observations", wanted, 50)
+        expected = [one.id for one in search()._all()]
         assert len(expected) == 3020
-        assert [one.id for one in own._walk(search())] == expected
+        assert [one.id for one in search()._walk()] == expected
         for plan in ("time", "both"):
-            assert [one.id for one in own._by_time(search(), (plan,))] == expected
+            assert [one.id for one in search()._by_time(plan)] == expected
 
 
 @pytest.mark.parametrize("indexes", [True, False], ids=["indexes", "no indexes"])

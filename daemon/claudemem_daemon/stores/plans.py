@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final, NamedTuple
 
 from claudemem_daemon.errors import StoreError
@@ -36,28 +35,20 @@ RECENT_ROWS: Final = 5_000
 MAX_OUT_OF_ORDER: Final = 2_000
 """Rows inserted late with an early id; a store with more of them gets another plan."""
 
-Cells = tuple[Cell, ...]
 TIME_BUDGET: Final = 40
 """Calls of the guard (each `STEPS` machine steps; some 6,000 rows in all) that the time plan may take
 to fill the limit, before it is given up: the projects' rows are all old."""
+BOTH_BUDGET: Final = 600
+"""The same for both indexes: some 100,000 entries in all."""
 LEARNT_ROWS: Final = 400
 """A plan is chosen anew after about so many rows more."""
 MAX_LEARNT: Final = 128
-BOTH_BUDGET: Final = 600
-"""The same for both indexes: some 100,000 entries in all."""
+
+Cells = tuple[Cell, ...]
 
 
 class OutOfBudget(Exception):
     """A statement took more steps than it was given; the store is fine."""
-
-
-Ask = Callable[[Statement, int | None], Generator[Cells, None, None]]
-"""Runs a statement, for so many calls of the guard at most; rows come as SQLite finds them. Raises
-`StoreError` and `OutOfBudget`."""
-
-Learnt = dict[tuple[object, ...], Plan]
-"""Plans that served: choosing one reads an entry of each project, and ids that say nothing about
-times are found out by trying. Which plan is used never changes the rows."""
 
 
 class Candidate(NamedTuple):
@@ -78,286 +69,277 @@ def candidate(identity: int, epoch: int | None, project: str) -> Candidate:
 
 
 @dataclass(slots=True)
+class Reading:
+    """One open store, and what is known of it after some searches."""
+
+    schema: Schema
+    ask: Callable[[Statement, int | None], Generator[Cells, None, None]]
+    """Runs a statement, for so many calls of the guard at most; rows come as SQLite finds them.
+    Raises `StoreError` and `OutOfBudget`."""
+    learnt: dict[tuple[object, ...], Plan]
+    """Plans that served: choosing one reads an entry of each project, and ids that say nothing about
+    times are found out by trying. Which plan is used never changes the rows."""
+    unusable: set[Cells] = field(default_factory=set)
+    """Rows whose id is no whole number, by which they could be read."""
+    damage: StoreError | None = None
+    """Why rows were not found as planned."""
+
+
 class Search:
-    """One list of candidates: what is wanted, and what was found and given so far."""
+    """One list of rows; can be taken once."""
 
-    table: Table
-    wanted: Wanted
-    asked: int
-    """How many rows the whole answer may have."""
-    found: dict[int, Candidate] = field(default_factory=dict)
-    given: set[int] = field(default_factory=set)
-
-    @property
-    def limit(self) -> int:
+    def __init__(self, reading: Reading, table: Table, wanted: Wanted, limit: int = 0) -> None:
+        """limit: how many rows the whole answer may have."""
+        self._reading = reading
+        self._schema = reading.schema
+        self._table = table
+        self._wanted = wanted
+        self._limit = limit
+        self._first = min(limit, AT_ONCE)
         """How many are found before the first is given."""
-        return min(self.asked, AT_ONCE)
+        self._found: set[Candidate] = set()
+        """A row can be reached by its project and by where it was merged."""
+        self._given: set[Candidate] = set()
 
-    def fresh(self, since: int | None = None) -> Iterator[Candidate]:
-        """Those found, at least as new as `since`, that were not given yet, in order; they are from
-        now on."""
-        for row in sorted(self.found.values(), reverse=True):
-            if row.id not in self.given and (since is None or row.at >= since):
-                self.given.add(row.id)
-                yield row
-
-
-class Plans:
-    """Chooses a plan by looking, and carries it out."""
-
-    def __init__(self, schema: Schema, ask: Ask, learnt: Learnt) -> None:
-        self._schema = schema
-        self._ask = ask
-        self._learnt = learnt
-        self.unusable: set[Cells] = set()
-        """Rows whose id is no whole number, by which they could be read."""
-        self.damage: StoreError | None = None
-        """Why rows were not found as planned."""
-
-    def choose(self, table: Table, wanted: Wanted, limit: int) -> Plan:
+    def plan(self) -> Plan:
         """With n rows of N in these projects the project plan reads n rows; the walk reads the
         limit's and passes limit * N / n entries of the time index, each a hundredth of a row's
         cost; so does the plan of both indexes, which collects n ids before; the time plan reads
         limit * N / n rows."""
-        if not wanted.branches or table in self._schema.loose_ids:
+        if not self._wanted.branches or self._table in self._schema.loose_ids:
             return "project"
-        total = self._number(sql.highest_id(table))
-        if wanted.above is not None and total - wanted.above <= RECENT_ROWS:
+        total = self._number(sql.highest_id(self._table))
+        if self._wanted.above is not None and total - self._wanted.above <= RECENT_ROWS:
             return "recent"
-        plan = self._learnt.get(_learnt_of(table, wanted, limit, total))
-        if plan is None or (plan in ("time", "both") and not self._uniform(table)):
-            plan = self._cheapest(table, wanted, limit, total)
-            self._learn(table, wanted, limit, plan)
+        plan = self._reading.learnt.get(self._learnt_by(total))
+        if plan is None or (plan in ("time", "both") and not self._uniform()):
+            plan = self._cheapest(total)
+            self._learn(plan, total)
         return plan
 
-    def _learn(self, table: Table, wanted: Wanted, limit: int, plan: Plan) -> None:
-        if len(self._learnt) >= MAX_LEARNT:
-            self._learnt.clear()
-        total = self._number(sql.highest_id(table))
-        self._learnt[_learnt_of(table, wanted, limit, total)] = plan
+    def _learnt_by(self, total: int) -> tuple[object, ...]:
+        wanted, anew = self._wanted, total // LEARNT_ROWS
+        return self._table, wanted.projects, wanted.merged, self._limit, anew
 
-    def _cheapest(self, table: Table, wanted: Wanted, limit: int, total: int) -> Plan:
-        if self._schema.index_on(table, "created_at_epoch") is None:
+    def _learn(self, plan: Plan, total: int) -> None:
+        if len(self._reading.learnt) >= MAX_LEARNT:
+            self._reading.learnt.clear()
+        self._reading.learnt[self._learnt_by(total)] = plan
+
+    def _cheapest(self, total: int) -> Plan:
+        if self._schema.index_on(self._table, "created_at_epoch") is None:
             return "project"
-        many = sum(len(names) for _, names in wanted.branches) > MAX_WALKS
-        product = max(1, limit) * max(1, total)
+        many = sum(len(names) for _, names in self._wanted.branches) > MAX_WALKS
+        product = max(1, self._limit) * max(1, total)
         few = max(FEW, math.isqrt(product // ENTRY_SHARE))
         most = max(FEW, math.isqrt(product * TIME_SHARE)) if many else few
-        if not sql.has_indexes(self._schema, table, wanted):
-            return "time" if self._uniform(table) else "project"
-        rows = self._number(sql.how_many(self._schema, table, wanted, most))
+        if not self._has_indexes:
+            return "time" if self._uniform() else "project"
+        rows = self._number(sql.how_many(self._schema, self._table, self._wanted, most))
         if rows < few:
             return "project"
         if not many:
             return "walk"
-        if not self._uniform(table):
+        if not self._uniform():
             return "project"
         return "both" if rows < most else "time"
 
-    def statements(self, table: Table, wanted: Wanted, limit: int) -> tuple[Statement, ...]:
-        """The statements that the chosen plan starts with, for explain."""
-        plan = self.choose(table, wanted, limit)
+    @property
+    def _has_indexes(self) -> bool:
+        return sql.has_indexes(self._schema, self._table, self._wanted)
+
+    def statements(self, plan: Plan) -> tuple[Statement, ...]:
+        """Those that the plan starts with."""
+        of = self._schema, self._table, self._wanted
         if plan == "recent":
-            return (sql.recent_rows(self._schema, table, wanted),)
+            return (sql.recent_rows(*of),)
         if plan == "walk":
             return tuple(
-                sql.newest_by_id(self._schema, table, wanted, (column, name), limit)
-                for column, names in wanted.branches
+                sql.newest_by_id(*of, (column, name), self._limit)
+                for column, names in self._wanted.branches
                 for name in names
             )
-        timed = self._timed_statement(table, wanted, plan)
-        return (timed,) if timed is not None else sql.all_rows(self._schema, table, wanted)
+        if plan == "time":
+            return (sql.newest_by_time(*of),)
+        return (sql.newest_by_both(*of),) if plan == "both" else sql.all_rows(*of)
 
-    def candidates(
-        self, table: Table, wanted: Wanted, limit: int
-    ) -> Generator[Candidate, None, None]:
+    def candidates(self) -> Generator[Candidate, None, None]:
         """All matching rows in order, worked out about `limit` at a time, or `AT_ONCE`. What was
         found comes before an error; of a damaged page so do all rows that can be read."""
-        search = Search(table, wanted, limit)
         try:
-            plan = self.choose(table, wanted, limit)
-            if plan == "recent":
-                yield from _in_order(self._ask(sql.recent_rows(self._schema, table, wanted), None))
-            elif plan == "walk":
-                yield from self._walk(search)
+            plan = self.plan()
+            if plan == "walk":
+                yield from self._walk()
             elif plan in ("time", "both"):
-                yield from self._by_time(search, (plan,))
+                yield from self._by_time(plan)
             else:
-                yield from self._all(search)
+                yield from self._all(plan)
         except StoreError as error:
             if error.reason in DAMAGED:
-                self.damage = error
-                salvaged = _in_order(self._salvaged(table, wanted))
-                yield from (row for row in salvaged if row.id not in search.given)
+                self._reading.damage = error
+                yield from self._salvaged()
             else:
-                yield from search.fresh()
+                yield from self._give(self._found)
             raise
 
-    def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> Iterator[Candidate]:
-        """Those of `ids` that match, in order."""
-        return _in_order(self._usable(table, sql.matching(self._schema, table, wanted, ids)))
+    def among(self, ids: Sequence[int]) -> Iterator[Candidate]:
+        """Those of `ids` that match, in order. What was found comes before an error."""
+        try:
+            self._found.update(self._rows(self._matching(ids)))
+        finally:
+            yield from self._give(self._found)
 
-    def _all(self, search: Search) -> Iterator[Candidate]:
-        statements = sql.all_rows(self._schema, search.table, search.wanted)
-        rows = _in_order(chain.from_iterable(self._usable(search.table, s) for s in statements))
-        return (row for row in rows if row.id not in search.given)
+    def _matching(self, ids: Sequence[int]) -> Statement:
+        return sql.matching(self._schema, self._table, self._wanted, ids)
 
-    def _salvaged(self, table: Table, wanted: Wanted) -> Iterator[Cells]:
+    def _all(self, plan: Plan = "project") -> Iterator[Candidate]:
+        for statement in self.statements(plan):
+            self._found.update(self._rows(statement))
+        yield from self._give(self._found)
+
+    def _salvaged(self) -> Iterator[Candidate]:
         """All matching rows to which the projects' indexes lead, or the table from either end."""
         damage: list[StoreError] = []
         ids: list[int] = []
-        indexed = sql.has_indexes(self._schema, table, wanted)
-        if indexed:
-            rows = until_damage(self._ask(sql.ids_of(self._schema, table, wanted), None), damage)
-            ids += filter(None, (row_id(row[0]) for row in rows))
-        if damage or not indexed:
-            for statement in sql.without_indexes(self._schema, table, wanted):
-                yield from until_damage(self._usable(table, statement), damage)
-        ids.sort(reverse=True)
+        of = self._schema, self._table, self._wanted
+        try:
+            if self._has_indexes:
+                found = until_damage(self._reading.ask(sql.ids_of(*of), None), damage)
+                ids += filter(None, (row_id(row[0]) for row in found))
+            if damage or not self._has_indexes:
+                for statement in sql.without_indexes(*of):
+                    self._found.update(until_damage(self._rows(statement), damage))
+            ids.sort(reverse=True)
+            for start in range(0, len(ids), AT_ONCE):
+                some = ids[start : start + AT_ONCE]
+                rows = by_halves(some, lambda some: self._rows(self._matching(some)), damage)
+                self._found.update(rows)
+        finally:
+            yield from self._give(self._found)
 
-        def read(some: Sequence[int]) -> Iterator[Cells]:
-            return self._usable(table, sql.matching(self._schema, table, wanted, some))
-
-        for start in range(0, len(ids), AT_ONCE):
-            yield from by_halves(ids[start : start + AT_ONCE], read, damage)
-
-    def _usable(self, table: Table, statement: Statement) -> Iterator[Cells]:
-        """Rows without those whose id is no whole number."""
-        if table not in self._schema.loose_ids:
-            yield from self._ask(statement, None)
-            return
-        for row in self._ask(statement, None):
-            number = row_id(row[0])
-            if number is None:
-                self.unusable.add(row)
-            else:
-                yield (number, *row[1:])
-
-    def _walk(self, search: Search) -> Iterator[Candidate]:
+    def _walk(self) -> Iterator[Candidate]:
         """Rows with the highest ids are the newest, but for those that were inserted late: copied
         from another device, or imported. The time index tells whether there are any."""
-        table, wanted, found = search.table, search.wanted, search.found
         down_to: dict[tuple[Column, str], int | None] = {
-            (column, name): None for column, names in wanted.branches for name in names
+            (column, name): None for column, names in self._wanted.branches for name in names
         }
         """Branches that have more rows -> the lowest id that was reached."""
-        step = target = max(MIN_STEP, search.limit)
+        of = self._schema, self._table, self._wanted
+        step = target = max(MIN_STEP, self._first)
         while True:
             for branch, below in tuple(down_to.items()):
-                statement = sql.newest_by_id(self._schema, table, wanted, branch, step, below)
-                ids = self._take(statement, found)
-                if len(ids) == step:
-                    down_to[branch] = min(ids)
+                lowest = rows = 0
+                for row in self._rows(sql.newest_by_id(*of, branch, step, below)):
+                    self._found.add(row)
+                    lowest, rows = row.id, rows + 1
+                if rows == step:
+                    down_to[branch] = lowest
                 else:
                     del down_to[branch]
             if not down_to:
-                yield from search.fresh()
+                yield from self._give(self._found)
                 return
-            newest = sorted(found.values(), reverse=True)
+            newest = sorted(self._found, reverse=True)
             since = newest[min(target, len(newest)) - 1].epoch
-            lowest = max(reached or 0 for reached in down_to.values())
-            if since is None or not self._late(search, since, lowest):
-                yield from self._disordered(search)
+            complete = max(reached or 0 for reached in down_to.values())
+            if since is None or not self._late(since, complete):
+                # Ids say nothing about times.
+                tries: tuple[Plan, ...] = ("time", "both") if self._uniform() else ()
+                yield from self._by_time(*tries, learn=True)
                 return
             # Only what is at least as new as `since` is known to be complete.
-            yield from search.fresh(since)
-            step = min(2 * step, max(AT_ONCE, search.asked - target))
+            yield from self._give(row for row in self._found if row.at >= since)
+            step = min(2 * step, max(AT_ONCE, self._limit - target))
             target += step
 
-    def _late(self, search: Search, since: int, below: int) -> bool:
+    def _late(self, since: int, below: int) -> bool:
         """Find the matching rows of smaller ids that are that new. False when there are too many to
         tell."""
-        table, wanted = search.table, search.wanted
-        statement = sql.out_of_order(
-            self._schema, table, since, below, wanted.above, MAX_OUT_OF_ORDER
-        )
-        ids = [int(row[0] or 0) for row in self._ask(statement, None)]
-        if len(ids) >= MAX_OUT_OF_ORDER:
-            return False
-        if ids:
-            self._take(sql.matching(self._schema, table, wanted, ids), search.found)
-        return True
+        above = self._wanted.above
+        late = sql.out_of_order(self._schema, self._table, since, below, above, MAX_OUT_OF_ORDER)
+        ids = [int(row[0] or 0) for row in self._reading.ask(late, None)]
+        if ids and len(ids) < MAX_OUT_OF_ORDER:
+            self._found.update(self._rows(self._matching(ids)))
+        return len(ids) < MAX_OUT_OF_ORDER
 
-    def _disordered(self, search: Search) -> Iterator[Candidate]:
-        """All matching rows where ids say nothing about times."""
-        if self._uniform(search.table):
-            return self._by_time(search, ("time", "both"), learn=True)
-        return self._all(search)
-
-    def _by_time(
-        self, search: Search, tries: Sequence[Plan], *, learn: bool = False
-    ) -> Iterator[Candidate]:
+    def _by_time(self, *tries: Plan, learn: bool = False) -> Iterator[Candidate]:
         """The first of these plans that gives as many as the limit inside its budget, and what
         follows; the project plan where none does."""
         for plan in tries:
-            statement = self._timed_statement(search.table, search.wanted, plan)
-            if statement is None:
+            if plan == "both" and not self._has_indexes:
                 continue
-            budget = TIME_BUDGET if plan == "time" else BOTH_BUDGET
+            (statement,) = self.statements(plan)
             try:
-                ended = self._begin_by_time(search, statement, budget)
+                ended = self._begin_by_time(
+                    statement, TIME_BUDGET if plan == "time" else BOTH_BUDGET
+                )
             except OutOfBudget:
                 continue
             if learn:
-                self._learn(search.table, search.wanted, search.asked, plan)
-            yield from search.fresh()
-            if not ended and plan == "time":
-                yield from self._on_by_time(search, statement)
-            elif not ended:
+                self._learn(plan, self._number(sql.highest_id(self._table)))
+            yield from self._give(self._found)
+            if not ended and plan == "both":
                 break  # The rest is few rows, far apart in time.
-            untimed = sql.untimed_rows(self._schema, search.table, search.wanted)
-            yield from _in_order(chain.from_iterable(self._ask(part, None) for part in untimed))
+            if not ended:
+                for _ in self._by_each_time(statement, None):
+                    yield from self._give(self._found)
+                    self._found.clear()
+                yield from self._give(self._found)
+            for untimed in sql.untimed_rows(self._schema, self._table, self._wanted):
+                self._found.update(self._rows(untimed))
+            yield from self._give(self._found)
             return
-        yield from self._all(search)
+        yield from self._all()
 
-    def _timed_statement(self, table: Table, wanted: Wanted, plan: Plan) -> Statement | None:
-        if plan == "time":
-            return sql.newest_by_time(self._schema, table, wanted)
-        both = plan == "both" and sql.has_indexes(self._schema, table, wanted)
-        return sql.newest_by_both(self._schema, table, wanted) if both else None
-
-    def _begin_by_time(self, search: Search, statement: Statement, budget: int) -> bool:
+    def _begin_by_time(self, statement: Statement, budget: int) -> bool:
         """Find the first rows: the limit's, and all of the last one's time. Whether there are no
         more with a time."""
-        search.found.clear()
+        self._found.clear()
+        with closing(self._by_each_time(statement, budget)) as times:
+            return all(len(self._found) < self._first for _ in times)
+
+    def _by_each_time(
+        self, statement: Statement, budget: int | None
+    ) -> Generator[None, None, None]:
+        """Find rows, newest first; stops whenever all of one time are found and others follow."""
         at: float | None = None
-        with closing(self._ask(statement, budget)) as flow:
-            for row in flow:
-                found = _candidate(row)
-                if len(search.found) >= search.limit and found.at != at:
-                    return False
-                at = found.at
-                search.found[found.id] = found
-        return True
+        with closing(self._reading.ask(statement, budget)) as rows:
+            for row in map(_candidate, rows):
+                if at is not None and row.at != at:
+                    yield
+                at = row.at
+                self._found.add(row)
 
-    def _on_by_time(self, search: Search, statement: Statement) -> Iterator[Candidate]:
-        """The rest of the time plan, rows of equal times put in order."""
-        search.found.clear()
-        at: float | None = None
-        for row in self._ask(statement, None):
-            found = _candidate(row)
-            if found.at != at:
-                yield from search.fresh()
-                search.found.clear()
-            at = found.at
-            search.found[found.id] = found
-        yield from search.fresh()
+    def _give(self, rows: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Those that were not given yet, in order."""
+        for row in sorted(rows, reverse=True):
+            if row not in self._given:
+                self._given.add(row)
+                yield row
 
-    def _take(self, statement: Statement, found: dict[int, Candidate]) -> list[int]:
-        """Add to `found` as rows come: time may be over in between."""
-        ids: list[int] = []
-        for row in map(_candidate, self._ask(statement, None)):
-            found[row.id] = row
-            ids.append(row.id)
-        return ids
+    def _rows(self, statement: Statement) -> Iterator[Candidate]:
+        """As they come: time may be over in between."""
+        rows: Iterable[Cells] = self._reading.ask(statement, None)
+        if self._table in self._schema.loose_ids:
+            rows = self._usable(rows)
+        return map(_candidate, rows)
 
-    def _uniform(self, table: Table) -> bool:
+    def _usable(self, rows: Iterable[Cells]) -> Iterator[Cells]:
+        """Without those whose id is no whole number."""
+        for row in rows:
+            number = row_id(row[0])
+            if number is None:
+                self._reading.unusable.add(row)
+            else:
+                yield (number, *row[1:])
+
+    def _uniform(self) -> bool:
         """Whether the time index has the order of the answer: the smallest and the greatest time
         are of one unit, so all between them are, and none is text."""
-        statement = sql.ends(self._schema, table)
+        statement = sql.ends(self._schema, self._table)
         if statement is None:
             return False
-        ((first, last),) = self._ask(statement, None)
+        ((first, last),) = self._reading.ask(statement, None)
         units = {
             next((n for n, high in enumerate((1e11, 1e14, 1e17)) if end < high), None)
             for end in (first, last)
@@ -366,29 +348,8 @@ class Plans:
         return len(units) <= 1
 
     def _number(self, statement: Statement) -> int:
-        for row in self._ask(statement, None):
-            return row[0] if isinstance(row[0], int) else 0
-        return 0
-
-
-def _learnt_of(table: Table, wanted: Wanted, limit: int, total: int) -> tuple[object, ...]:
-    return table, wanted.projects, wanted.merged, limit, total // LEARNT_ROWS
-
-
-def _in_order(rows: Iterable[Cells]) -> Iterator[Candidate]:
-    """All of them, each once: a row can be reached by its project and by where it was merged.
-    When time is over, what was found comes before the error."""
-    found: set[Candidate] = set()
-    error: StoreError | None = None
-    try:
-        found.update(map(_candidate, rows))
-    except StoreError as failure:
-        if failure.reason in DAMAGED:
-            raise
-        error = failure
-    yield from sorted(found, reverse=True)
-    if error is not None:
-        raise error
+        ((number,),) = self._reading.ask(statement, None)
+        return number if isinstance(number, int) else 0
 
 
 def _candidate(row: Cells) -> Candidate:

@@ -29,7 +29,7 @@ from claudemem_daemon.stores.failures import (
 from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.odd_text import text_rows
-from claudemem_daemon.stores.plans import Candidate, Cells, Learnt, OutOfBudget, Plans
+from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Reading, Search
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, row_id, text
 from claudemem_daemon.stores.sql import TABLES, Column, Plan, Statement, Table, Wanted
@@ -55,7 +55,7 @@ class SqliteReader(StoreReader):
         schema: Schema,
         version: StoreVersion,
         number: Callable[[Deadline], tuple[int, bool]],
-        remembered: tuple[RecentValues, RecentRows, Learnt],
+        remembered: tuple[RecentValues, RecentRows, dict[tuple[object, ...], Plan]],
     ) -> None:
         """number: that of the store's present state."""
         self._connection = connection
@@ -63,15 +63,15 @@ class SqliteReader(StoreReader):
         self.version = version
         self._number = number
         self._values, self._recent, learnt = remembered
-        self._plans = Plans(schema, self._flow, learnt)
+        self._reading = Reading(schema, self._flow, learnt)
 
     @property
     def damage(self) -> StoreError | None:
-        return self._plans.damage
+        return self._reading.damage
 
     @property
     def unusable(self) -> int:
-        return len(self._plans.unusable)
+        return len(self._reading.unusable)
 
     def has(self, table: Table) -> bool:
         return bool(self.schema.columns(table))
@@ -165,10 +165,10 @@ class SqliteReader(StoreReader):
         return row_id(number) or 0
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
-        return self._plans.candidates(table, self._spelled(wanted, table), limit)
+        return self._search(table, wanted, limit).candidates()
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
-        return list(self._plans.among(table, self._spelled(wanted, table), ids))
+        return list(self._search(table, wanted).among(ids))
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         wanted = {candidate.id: candidate for candidate in chosen}
@@ -246,15 +246,18 @@ class SqliteReader(StoreReader):
 
     def plan(self, table: Table, wanted: Wanted, limit: int) -> Plan:
         """The cheapest plan for this store."""
-        return self._plans.choose(table, wanted, limit)
+        return self._search(table, wanted, limit).plan()
+
+    def _search(self, table: Table, wanted: Wanted, limit: int = 0) -> Search:
+        return Search(self._reading, table, self._spelled(wanted, table), limit)
 
     def query_plan(self, statement: Statement) -> tuple[str, ...]:
         rows = self._flow(Statement("EXPLAIN QUERY PLAN " + statement.text, statement.parameters))
         return tuple(str(row[3]) for row in rows)
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
-        wanted = self._spelled(wanted)
-        plan = self.plan("observations", wanted, limit)
+        search = self._search("observations", wanted, limit)
+        plan = search.plan()
         return tuple(
             ExplainedQuery(
                 plan,
@@ -262,7 +265,7 @@ class SqliteReader(StoreReader):
                 tuple(text(p) if isinstance(p, bytes) else p for p in found.parameters),
                 self.query_plan(found),
             )
-            for found in self._plans.statements("observations", wanted, limit)
+            for found in search.statements(plan)
         )
 
     def files_of_session(self, session: str) -> Iterator[Cell]:
