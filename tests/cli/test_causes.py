@@ -121,7 +121,7 @@ def plant_concepts_that_are_no_list(world: World) -> str:
     run_sql(
         world.store, f"UPDATE observations SET concepts = 'gotcha' WHERE id = {world.row('app')}"
     )
-    return r"excludes all 1 row: their concepts are no JSON list"
+    return r"excludes all 1 row: their concepts are not a JSON list"
 
 
 def plant_case_of_the_folder(world: World) -> str:
@@ -179,7 +179,7 @@ def plant_untrusted(world: World) -> str:
 def plant_misnamed(world: World) -> str:
     world.row("app", type="lunch")
     world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATION_TYPE": "lunch"})
-    return rf"CLAUDE_MEM_CONTEXT_OBSERVATION_TYPE is no setting; did you mean {TYPES}\?"
+    return rf"CLAUDE_MEM_CONTEXT_OBSERVATION_TYPE is not a setting; did you mean {TYPES}\?"
 
 
 def plant_damage(world: World) -> str:

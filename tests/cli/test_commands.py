@@ -538,7 +538,7 @@ def test_doctor_says_what_the_daemon_holds(world: World) -> None:
     assert "line 1 column 41; still using what was loaded at" in damaged
     assert "the defaults stand" not in damaged
     assert "memory here: 2 of 3 rows of app are shown; 1 beyond the limit\n" in damaged
-    assert "cannot be told while that file is damaged: mend it" in damaged
+    assert "cannot be told while that file is damaged: fix it" in damaged
     assert '"CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0"' not in damaged
     assert world.daemon.stop() == 0
     alone = ours(world, "doctor").stdout

@@ -221,7 +221,7 @@ def test_a_folder_that_is_not_absolute_is_told_and_not_used(tmp_path: Path, give
     environ = {**clean_environ(tmp_path), "CLAUDE_CONFIG_DIR": given}
     for verb in ("install", "uninstall"):
         done = run_to_end(environ, "hooks", verb, "claude-code")
-        assert f"! CLAUDE_CONFIG_DIR is no absolute path ({given}): ignored\n" in done.stdout
+        assert f"! CLAUDE_CONFIG_DIR is not an absolute path ({given}): ignored\n" in done.stdout
         assert "~/.claude/settings.json" in done.stdout
     other = run_to_end(environ, "hooks", "install", "cursor")
     assert "CLAUDE_CONFIG_DIR" not in other.stdout
@@ -758,7 +758,7 @@ def test_an_assistant_without_comments_keeps_its_file_as_it_is(tmp_path: Path) -
     path = tmp_path / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text("// mine\n{}\n")
-    with pytest.raises(SettingsError, match="no JSON"):
+    with pytest.raises(SettingsError, match="not valid JSON"):
         install("claude-code", {"HOME": str(tmp_path)}, COMMAND)
     assert path.read_text() == "// mine\n{}\n"
 

@@ -48,7 +48,7 @@ ASKED: dict[str, Any] = {
         (2, "other_project", "'other'"),
         (3, "type_filtered", "'feature'"),
         (4, "concept_filtered", "how-it-works"),
-        (5, "malformed_concepts", "no JSON"),
+        (5, "malformed_concepts", "not a JSON list"),
         (6, "platform_filtered", "codex"),
         (7, "duplicate_of", "observation 8"),
         (8, "included", "answer"),

@@ -17,10 +17,10 @@ from claudemem_daemon.shapes import of_settings
 @click.option("--cwd", hidden=True, expose_value=False, help="No setting depends on it.")
 @json_option
 def config_command(as_shape: bool) -> None:
-    """Every setting as this shell's hooks get it: value and source.
+    """List every setting as this shell's hooks get it: value and source.
 
-    Strongest first: the environment, settings.json, the active mode, the built-in default. Told by
-    the daemon, which may hold last good values; where none runs, read from the files.
+    Strongest first: the environment, settings.json, the active mode, the built-in default. The
+    running daemon is asked, because it may use last good values; without one, the files are read.
     """
     # A project that no store can have, because only the settings are wanted.
     shape = of_settings(explained(make_question(cwd=None, projects="/")))

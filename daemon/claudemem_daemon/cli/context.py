@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 @click.option("--full", is_flag=True, help="No limit, no size cap, every row in full.")
 @click.option("--json", "as_shape", is_flag=True, help="The text and the rows as JSON.")
 @click.option(
-    "--human", is_flag=True, help="For people; in a terminal with colours, unless NO_COLOR is set."
+    "--human", is_flag=True, help="For people; with colours in a terminal, unless NO_COLOR is set."
 )
 def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> None:
-    """The text that a hook puts in front of a prompt in this folder.
+    """Show the text that a hook puts in front of a prompt in this folder.
 
     Where it is empty, standard error says why.
     """
@@ -66,7 +66,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
 @question_options
 @click.option("--json", "as_shape", is_flag=True, help="The whole answer as JSON.")
 def query_command(as_shape: bool, **options: Any) -> None:
-    """The observations behind the context, newest first."""
+    """List the observations behind the context, newest first."""
     question = make_question(**options)
     shape = _rows(question)
     if as_shape:

@@ -34,11 +34,11 @@ MAX_VALUES = 12
 @click.option("--verbose", "-v", is_flag=True, help="Settings, keys, stores, SQL, plans, time.")
 @json_option
 def explain_command(row: str | None, as_shape: bool, verbose: bool, **options: Any) -> int:
-    """Why these rows and not others; with ID, what becomes of that one.
+    """Say why these rows are shown and not others; with ID, what happens to that row.
 
     First a sentence and what to do, then where the rows of each project end, and which days and
-    worktrees they are from. ID is one that query and context print: 12, b7, S3. Exits 1 where ID
-    was found in no store that could be read.
+    worktrees they are from. ID is one that query and context print: 12, b7, S3. Exits 1 when no
+    readable store has ID.
     """
     question = make_question(**options)
     ref = lookup.parse_refs([row])[0] if row is not None else None

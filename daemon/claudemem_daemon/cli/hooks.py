@@ -51,13 +51,13 @@ _project = click.option(
 
 @hooks_command.command("install")
 @_platform
-@click.option("--curl", is_flag=True, help="An entry that needs curl alone, no Python.")
+@click.option("--curl", is_flag=True, help="Entries that need curl alone, not Python.")
 @_project
 def install_command(name: str, curl: bool, project: bool) -> None:
     """Put our entries into PLATFORM's settings. Every other hook and key stays as it is.
 
-    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode (a plugin). Again:
-    our entries are brought up to date.
+    PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode (a plugin). Run
+    again, it brings our entries up to date.
     """
     platform = _with_file(name)
     where = _checkout() if project else None
@@ -98,7 +98,7 @@ def uninstall_command(name: str, project: bool) -> None:
 
 @hooks_command.command("print")
 @_platform
-@click.option("--curl", is_flag=True, help="The command line that needs curl alone, no Python.")
+@click.option("--curl", is_flag=True, help="The command line that needs curl alone, not Python.")
 def print_command(name: str, curl: bool) -> None:
     """Show what `install` writes for PLATFORM.
 

@@ -31,10 +31,10 @@ from claudemem_daemon.question import Question
 @place_options
 @json_option
 def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
-    """Rows in full, by the ids that context, query and search print: 12, b7, S3.
+    """Show rows in full, by the ids that context, query and search print: 12, b7, S3.
 
-    From every store of the repository, whatever worktree wrote them. Exits 1 where an id is none
-    of this repository's.
+    They may be in any store of the repository, and from any of its worktrees. Exits 1 when an id
+    belongs to no row of this repository.
     """
     question = make_question(**where)
     refs = lookup.parse_refs(ids)
@@ -61,10 +61,10 @@ def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
 def search_command(
     words: tuple[str, ...], since: str | None, as_shape: bool, **options: Any
 ) -> None:
-    """This repository's rows that hold every one of these words, newest first.
+    """Find this repository's rows that hold every one of these words, newest first.
 
-    By the stores' own full-text index where there is one, which finds the beginnings of words;
-    else by comparing the rows. 20 rows, unless --limit says otherwise.
+    The stores' own full-text index is used where there is one; it also finds the beginnings of
+    words. Otherwise the rows are compared. 20 rows, unless --limit says otherwise.
     """
     question = make_question(**options)
     text, newer = " ".join(words), lookup.parse_since(since)
@@ -96,10 +96,10 @@ def search_command(
 @since_option
 @json_option
 def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
-    """The project keys of the stores here, with rows and newest.
+    """List the project keys in the stores here, with their rows and the newest one's age.
 
-    First this repository's own (*), then those that look like it (?), with the setting that makes
-    them its own.
+    This repository's own come first (*), then those that look like it (?), with the setting that
+    makes them its own.
     """
     question = make_question(**options)
     newer = lookup.parse_since(since)

@@ -26,7 +26,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("demo", "See it work in a temporary folder. Needs git."),
     "service": ("service", "Install, show or remove the systemd or launchd service."),
     "hooks": ("hooks", "Install, print or remove an assistant's hook entries."),
-    "allow": ("trust", "Let a store be read that a checkout brings along."),
+    "allow": ("trust", "Allow reading a store that a checkout brings along."),
     "deny": ("trust", "Take `allow` back."),
     "context": ("context", "Show the text that a hook puts in front of a prompt."),
     "query": ("context", "List the observations behind that text."),

@@ -12,7 +12,7 @@ from claudemem_daemon.cli.main import COMPLETE, PROGRAM
 @click.command("man")
 @click.pass_context
 def man_command(ctx: click.Context) -> None:
-    """The manual page as roff: `claudemem-daemon man | man -l -`."""
+    """Print the manual page as roff: `claudemem-daemon man | man -l -`."""
     click.echo(manual(ctx.find_root()), nl=False)
 
 
@@ -20,7 +20,7 @@ def man_command(ctx: click.Context) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Shell completion: a script to be read by your shell.
+    """Print a completion script for your shell.
 
     \b
     bash  eval "$(claudemem-daemon completion bash)" in ~/.bashrc

@@ -25,10 +25,10 @@ Serve = Callable[[MutableMapping[str, str]], int]
 
 
 cwd_option = click.option(
-    "--cwd", type=click.Path(), help="Folder to answer for; default: the current one."
+    "--cwd", type=click.Path(), help="Folder to answer for (default: the current one)."
 )
 projects_option = click.option(
-    "--projects", metavar="LIST", help="Project keys with commas, instead of a folder."
+    "--projects", metavar="LIST", help="Comma-separated project keys instead of a folder."
 )
 scope_option = click.option(
     "--scope",
@@ -38,9 +38,11 @@ scope_option = click.option(
 limit_option = click.option(
     "--limit", type=click.IntRange(min=0), metavar="NUMBER", help="How many rows at most."
 )
-types_option = click.option("--types", metavar="LIST", help="Allowed types, with commas.")
+types_option = click.option(
+    "--types", metavar="LIST", help="Comma-separated list of allowed types."
+)
 concepts_option = click.option(
-    "--concepts", metavar="LIST", help="Concepts with commas; a row needs one of them."
+    "--concepts", metavar="LIST", help="Comma-separated concepts; a row needs one."
 )
 since_option = click.option(
     "--since", metavar="TIME", help="Only what is newer: 2d, 12h, 30m, 1w or 2026-01-31."

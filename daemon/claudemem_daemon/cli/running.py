@@ -41,8 +41,8 @@ def run_command(serve: Serve) -> int:
 def start_command() -> None:
     """Start the daemon in the background, and wait until it answers.
 
-    For machines without a service manager; elsewhere `service install` is better. Says so where
-    one runs already.
+    For machines without a service manager; elsewhere `service install` is better. Where a daemon
+    runs already, it says so.
     """
     client = Client(os.environ)
     with suppress(Unreachable):

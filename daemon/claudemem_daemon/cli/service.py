@@ -22,13 +22,13 @@ from claudemem_daemon.service.plan import ServicePlan, make_plan
 
 @click.group("service", cls=Group)
 def service_command() -> None:
-    """The daemon as a service of your login: systemd user units, or a launchd agent."""
+    """Install, show or remove the daemon as a service: systemd user units, or a launchd agent."""
 
 
 @service_command.command("install")
 @click.option("--print", "show", is_flag=True, help="Show the files and the commands; do nothing.")
 def install_command(show: bool) -> None:
-    """Write the units or the agent, enable and start them. Again: bring them up to date."""
+    """Write the units or the agent, enable and start them. Run again, it brings them up to date."""
     plan = _plan(launcher if show else lasting_launcher)
     if show:
         for path, content in plan.files.items():
@@ -50,7 +50,7 @@ def uninstall_command() -> None:
 
 @service_command.command("status")
 def status_command() -> int:
-    """What is installed, and whether it can start. Exits 0 when active, 1 otherwise."""
+    """Say what is installed and whether it can start. Exits 0 when active, 1 otherwise."""
     state = manage.find_state(_plan(launcher), os.environ)
     style = {"active": "green", "broken": "red"}.get(state.state, "yellow")
     screen.finding(state.sentence, state.fix, style, label="")

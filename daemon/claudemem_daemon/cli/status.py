@@ -40,7 +40,7 @@ PROGRAMS = frozenset(
 @click.option("--json", "as_shape", is_flag=True, help="As JSON, with keys to rely on.")
 @click.option("--watch", is_flag=True, help="Refresh in place until Ctrl-C.")
 def status_command(as_shape: bool, watch: bool) -> int:
-    """How the daemon is, what is wrong in this folder, and the one thing to do next.
+    """Say how the daemon is, what is wrong in this folder, and the one thing to do next.
 
     Exits 0 when the daemon is well, 1 when something is wrong with it, 3 when none runs. Changes
     nothing.

@@ -17,9 +17,9 @@ from claudemem_daemon.stores.locate import checkout_stores
 @click.command("allow")
 @click.argument("path", required=False, type=click.Path())
 def allow_command(path: str | None) -> None:
-    """Let a store be read that lies in a checkout or that the checkout's own files name.
+    """Allow reading a store inside a checkout, or one that the checkout's own files name.
 
-    PATH is the store or the checkout; default: the current folder. The file is remembered as it is
+    PATH is the store or the checkout, by default the current folder. The file is remembered as it is
     now: another one in its place has to be allowed again.
     """
     with open_pipeline(os.environ) as pipeline:
@@ -33,7 +33,7 @@ def allow_command(path: str | None) -> None:
 def deny_command(path: str | None) -> None:
     """Take `allow` back for a store, or for every store of a checkout.
 
-    PATH is the store or the checkout; default: the current folder. Where nothing is allowed it
+    PATH is the store or the checkout, by default the current folder. Where nothing is allowed it
     says so and exits 0.
     """
     with open_pipeline(os.environ) as pipeline:

@@ -35,7 +35,7 @@ NO_PATH: Final = {"removed": "(gone)", "unknown": "(unknown)"}
 @cwd_option
 @json_option
 def worktrees_command(cwd: str | None, as_shape: bool) -> None:
-    """The main checkout and every worktree, removed ones included: keys, stores, rows, newest."""
+    """List the main checkout and every worktree, removed ones included: keys, stores, rows, newest."""
     question = make_question(cwd=cwd)
     with open_pipeline(os.environ) as pipeline:
         resolved = pipeline.resolved(question)

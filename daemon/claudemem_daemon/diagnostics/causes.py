@@ -34,7 +34,7 @@ ENDS: Final = {
     "excluded": ("of an excluded checkout", "excluded checkout"),
     "type_filtered": ("of a type that the list leaves out", "type not listed"),
     "concept_filtered": ("without a concept of the list", "concepts not listed"),
-    "malformed_concepts": ("with concepts that are no JSON list", "unreadable concepts"),
+    "malformed_concepts": ("with concepts that are not a JSON list", "unreadable concepts"),
     "platform_filtered": ("of another assistant", "other assistant's"),
     "other_repository": ("of another repository", "other repository's"),
     "duplicate_of": ("the same as another row", "duplicates"),
@@ -146,7 +146,7 @@ def _settings(shape: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(warning["code"], warning["message"], setting_fix(warning, shape))
     for setting in shape["misnamed"]:
         path, name, meant = (setting[part] for part in ("path", "name", "meant"))
-        sentence = f"{path}: {name} is no setting; did you mean {meant}?"
+        sentence = f"{path}: {name} is not a setting; did you mean {meant}?"
         swap = quoted(f's/"{name}"/"{meant}"/')
         yield Finding("setting_misnamed", sentence, f"sed -i.bak {swap} {quoted(path)}")
 
@@ -191,7 +191,7 @@ def _filtered(shape: Mapping[str, Any]) -> Iterator[Finding]:
         ("concept_filtered", "concepts"),
     ):
         count, key, values = ended[reason], LISTS[kind], dropped(shape, kind)
-        why = " their concepts are no JSON list, so they have none"
+        why = " their concepts are not a JSON list, so they have none"
         if reason != "malformed_concepts":
             named = ", ".join(f"{value!r} {rows:,}" for value, rows, _ in values[:MAX_NAMED])
             why = f" {key} leaves out {kind} {named or 'none at all'}"

@@ -46,7 +46,7 @@ def hook_entries(environ: Mapping[str, str], settings_path: str) -> Iterator[Fin
     values = read_values(settings_path)
     doubled = double_injection(environ, values)
     if doubled is not None and found:
-        fix = f"{'mend' if values is None else 'put these keys into'} {settings_path}"
+        fix = f"{'correct' if values is None else 'put these keys into'} {settings_path}"
         yield Finding("double injection", doubled, fix)
 
 

@@ -18,23 +18,23 @@ _BOM = "\ufeff"
 
 
 def parse(text: str | None, path: str, *, with_comments: bool) -> dict[str, Any]:
-    """Raises `SettingsError` for what is no JSON object, or has a key twice in one object."""
+    """Raises `SettingsError` for what is not a JSON object, or has a key twice in one object."""
     text = (text or "").removeprefix(_BOM)
     text = blanked(text) if with_comments else text
     if not text.strip():
         return {}
-    wrong = "is no JSON object"
+    wrong = "is not a JSON object"
     try:
         value = json.loads(text, parse_constant=_no_json, object_pairs_hook=_object)
         if isinstance(value, dict):
             return value
     except json.JSONDecodeError as error:
-        wrong = f"is no JSON (line {error.lineno} column {error.colno}: {error.msg})"
+        wrong = f"is not valid JSON (line {error.lineno} column {error.colno}: {error.msg})"
     except _RepeatedKeyError as error:
         wrong = f"has {str(error)[:80]!r} twice in one object, of which only one could stay"
     except (ValueError, RecursionError):
-        wrong = "is no JSON that can be read"
-    raise SettingsError(f"{path} {wrong}; mend it first, nothing was changed")
+        wrong = "is not valid JSON"
+    raise SettingsError(f"{path} {wrong}; fix it first, nothing was changed")
 
 
 def dump(value: dict[str, Any], before: str | None) -> str | None:

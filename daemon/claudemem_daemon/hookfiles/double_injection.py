@@ -38,7 +38,7 @@ def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any] | N
     if settings is None:
         return (
             "claude-mem's own plugin injects context at session start too, unless its settings.json"
-            " turns that off, which cannot be told while that file is damaged: mend it"
+            " turns that off, which cannot be told while that file is damaged: fix it"
         )
     missing = {
         name: value

@@ -41,7 +41,7 @@ def install(
     """Put our entries in, or the plugin. Everything else in the file stays, also its indentation,
     its mode and that it is a symbolic link; what was there is copied once as a backup.
 
-    Raises `SettingsError` for a file that is no JSON object or may not be written, and for a plugin
+    Raises `SettingsError` for a file that is not a JSON object or may not be written, and for a plugin
     that we did not write.
     """
     platform = PLATFORMS[name]

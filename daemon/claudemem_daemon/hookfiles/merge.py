@@ -25,7 +25,7 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
     fresh = copy.deepcopy(settings)
     hooks = fresh.setdefault("hooks", {})
     if not isinstance(hooks, dict):
-        raise SettingsError(f"{path}: hooks is no object; mend it first, nothing was changed")
+        raise SettingsError(f"{path}: hooks is not an object; fix it first, nothing was changed")
     for key, value in platform.extra.items():
         fresh.setdefault(key, value)
     wanted = {
@@ -44,7 +44,7 @@ def merged(settings: dict[str, Any], platform: Platform, command: str, path: str
         groups = hooks.setdefault(event, [])
         if not isinstance(groups, list):
             raise SettingsError(
-                f"{path}: hooks.{event} is no list; mend it first, nothing was changed"
+                f"{path}: hooks.{event} is not a list; fix it first, nothing was changed"
             )
         if event not in present:
             entry = dict(wanted)

@@ -48,8 +48,8 @@ _KNOWN: Final = (
         "hooks.json",
         _CLAUDE_EVENTS,
         "CODEX_HOME",
-        note="Codex skips them until it may run them, and `codex exec` says nothing: start codex"
-        " once and answer yes when it asks. A changed entry is asked about again.",
+        note="Codex skips them until you allow them, and `codex exec` does so without a message:"
+        " start codex once and answer yes when it asks. It asks again when an entry changes.",
     ),
     Platform(
         "cursor",
@@ -111,4 +111,4 @@ def ignored(platform: Platform, environ: Mapping[str, str]) -> str | None:
     given = environ.get(platform.folder_variable, "")
     if not given or given.startswith("/"):
         return None
-    return f"{platform.folder_variable} is no absolute path ({given}): ignored"
+    return f"{platform.folder_variable} is not an absolute path ({given}): ignored"

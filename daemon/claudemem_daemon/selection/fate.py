@@ -97,7 +97,7 @@ class Judge:
             return self._among_all(source, row)
         details: dict[Disposition | None, str] = {
             "type_filtered": f"its type {shown.type!r} is not among {', '.join(want.types or ())}",
-            "malformed_concepts": "its concepts are no JSON list, so it has none",
+            "malformed_concepts": "its concepts are not a JSON list, so it has none",
             "concept_filtered": f"none of its concepts is among {', '.join(want.concepts or ())}",
             "platform_filtered": f"it was written by {shown.platform_source}",
         }

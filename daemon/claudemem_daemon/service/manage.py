@@ -26,8 +26,8 @@ Say = Callable[[str, str], None]
 State = Literal["absent", "installed", "active", "broken", "unknown"]
 
 _LINGER = (
-    "At logout systemd stops it, and at boot it starts with your first login. If it should run"
-    " without you being logged in: loginctl enable-linger"
+    "systemd stops it at logout and starts it at the first login after boot. To run it while you are"
+    " logged out as well: loginctl enable-linger"
 )
 _BY_HAND = {
     "systemd": ", as over ssh, under sudo or in a container. The files are in place: run it again in a"
@@ -125,7 +125,7 @@ def _state(
         return "installed", "installed, not active"
     socket = socket_path(environ)
     if plan.manager == "systemd" and not os.path.lexists(socket):
-        return "broken", f"installed and active, but {socket} is gone, so that nobody can ask"
+        return "broken", f"installed and active, but {socket} is gone, so nothing can reach it"
     return "active", f"installed and active: {program}"
 
 
