@@ -27,8 +27,7 @@ MAX_FILES: Final = 4
 SUFFIX: Final = ".jsonl"
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_OPEN: Final = "<system-reminder>"
-_CLOSE: Final = "</system-reminder>"
+_REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +81,7 @@ def last_assistant_text(path: str) -> str:
 def without_reminders(text: str) -> str:
     """`text` without the blocks that Claude Code put in for the model; an open one reaches to the
     end."""
-    if _OPEN not in text:
-        return text
-    parts: list[str] = []
-    at = 0
-    while (start := text.find(_OPEN, at)) >= 0:
-        parts.append(text[at:start])
-        end = text.find(_CLOSE, start)
-        if end < 0:
-            return "".join(parts)
-        at = end + len(_CLOSE)
-    return "".join((*parts, text[at:]))
+    return _REMINDER.sub("", text)
 
 
 def _folder(question: Question, environ: Mapping[str, str]) -> tuple[str | None, str]:

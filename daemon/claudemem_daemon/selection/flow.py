@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Final
 
@@ -22,44 +22,42 @@ class Flow:
     def __init__(self, reader: StoreReader, table: Table, wanted: Wanted, rows: int) -> None:
         self._reader = reader
         self._asked = table, wanted, rows
-        self._first: Sequence[Candidate] = ()
+        self._number = min(rows, AT_ONCE)
+        self._first: list[Candidate] = []
         self._rest: Generator[Candidate, None, None] | None = None
-        self._ended = False
         self.unusable = 0
         """Rows of the first ones that have no id by which they could be read."""
 
     def begin(self) -> StoreError | None:
         """Find the first ones. What came before an error stays."""
         try:
-            if self._asked[2] > MAX_REMEMBERED:
+            if self._number > MAX_REMEMBERED:
                 self._find()
             else:
                 of = ("first", *self._asked)
-                self._first, self._ended, self.unusable = self._reader.once(of, self._find)
+                self._first, self.unusable = self._reader.once(of, self._find)
         except StoreError as error:
             return error
         return None
 
-    def _find(self) -> tuple[Sequence[Candidate], bool, int]:
-        found: list[Candidate] = []
-        self._first, self._ended = found, True
-        number, before = min(self._asked[2], AT_ONCE), self._reader.unusable
+    def _find(self) -> tuple[list[Candidate], int]:
+        before = self._reader.unusable
+        self._first = []
         self._rest = self._reader.flow(*self._asked)
-        found.extend(islice(self._rest, number))
+        self._first.extend(islice(self._rest, self._number))
         self.unusable = self._reader.unusable - before
-        self._ended = len(found) < number
         if self._reader.damage is not None:
             raise self._reader.damage
-        return found, self._ended, self.unusable
+        return self._first, self.unusable
 
     def candidates(self) -> Iterator[Candidate]:
         """All of them. Raises `StoreError` where they end too early."""
         yield from self._first
-        if self._ended:
+        if len(self._first) < self._number:
             return
         if self._rest is None:
             self._rest = self._reader.flow(*self._asked)
-            for _ in islice(self._rest, len(self._first)):
+            for _ in islice(self._rest, self._number):
                 pass
         yield from self._rest
 

@@ -74,6 +74,15 @@ class ShownRow:
     memory_session_id = _Value[str](attrgetter("row.session"))
     platform_source = _Value["str | None"](attrgetter("row.platform"))
     created_at = _Value[str](attrgetter("row.created_at"))
+    prefix = ""
+    """Of ids."""
+
+    @property
+    def ref(self) -> str:
+        """The id by which a person or a model asks for this row again: `12`; `b7` where it is of
+        another store than the first; `c:1290252e` of a database, whose ids are text; `S3` of a
+        session."""
+        return self.prefix + row_ref(self.of.letter, self.row.id, self.row.name)
 
     @property
     def shown_at(self) -> int | None:
@@ -103,12 +112,6 @@ class Observation(ShownRow):
         narrative, older = self.row.cells[3:5]
         return without_private(text(narrative) or text(older))
 
-    @property
-    def ref(self) -> str:
-        """The id by which a person or a model asks for this row again: `12`; `b7` where it is of
-        another store than the first; `c:1290252e` of a database, whose ids are text."""
-        return row_ref(self.of.letter, self.row.id, self.row.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Summary(ShownRow):
@@ -120,11 +123,7 @@ class Summary(ShownRow):
     completed = _text("completed", SUMMARY_CELLS)
     next_steps = _text("next_steps", SUMMARY_CELLS)
     notes = _text("notes", SUMMARY_CELLS)
-
-    @property
-    def ref(self) -> str:
-        """As `Observation.ref`: `S3`, `Sb3`, or `Sc:f845c02e`."""
-        return "S" + row_ref(self.of.letter, self.row.id, self.row.name)
+    prefix = "S"
 
 
 def row_ref(letter: str, number: int, name: str) -> str:
