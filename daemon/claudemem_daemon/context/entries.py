@@ -124,32 +124,31 @@ class _Writer:
             return ()
 
     def _entry(self, shown: Observation | Summary, *, full: bool) -> Entry:
-        options = self.options
-        known = self.rendered.get(shown.row)
+        options, row = self.options, shown.row
+        known = self.rendered.get(row)
         if known is not None and known.style != self.style:
             known = None
         moment = options.clock.at(shown.shown_at) if known is None else known.moment
-        origin = options.origin(shown.project)
-        details: tuple[object, ...]
-        if isinstance(shown, Summary):
-            details = (origin, shown.of.letter)
-        else:
-            same = bool(origin) and origin == self.origin
-            label = (same and options.formatter.same_origin) or origin
-            said = replace(moment, time="") if moment == self.moment else moment
-            details = (full, said.time, label, shown.of)
+        origin = options.origin(row.project)
+        is_session = isinstance(shown, Summary)
+        time, label = moment.time, origin
+        if not is_session and moment == self.moment:
+            time = ""
+        if not is_session and origin and origin == self.origin:
+            label = options.formatter.same_origin or origin
+        details = (full, time, label, shown.of)
         if known is None or known.details != details:
+            said = moment if time == moment.time else replace(moment, time=time)
             if isinstance(shown, Summary):
-                entry = _session_entry(shown, moment, origin, options)
+                entry = _session_entry(shown, said, label, options)
             else:
                 entry = _observation_entry(shown, said, label, options, full)
             known = RenderedEntry(self.style, moment, details, entry)
-            self.rendered.put(shown.row, known)
+            self.rendered.put(row, known)
         # Only now: the row above is one that could be written.
-        if isinstance(shown, Summary):
-            self.origin = ""
-        else:
-            self.moment, self.origin = moment, origin
+        self.origin = "" if is_session else origin
+        if not is_session:
+            self.moment = moment
         return known.entry
 
 
