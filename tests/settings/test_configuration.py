@@ -169,6 +169,21 @@ def test_a_broken_file_takes_nothing_away(home: Home) -> None:
     assert home.configuration.state().rejected is None
 
 
+def test_a_link_whose_target_is_away_takes_nothing_away(home: Home) -> None:
+    """A settings.json kept elsewhere, on a drive that is not mounted now."""
+    home.write({LIMIT: 3})
+    away = home.file.rename(home.file.with_name("kept.json"))
+    home.file.symlink_to(away)
+    assert home.ask().limit == 3
+    content = away.read_bytes()
+    away.unlink()
+    assert home.ask().limit == 3
+    assert [warning.code for warning in home.ask().warnings] == ["settings_rejected"]
+    away.write_bytes(content.replace(b"3", b"9"))
+    assert home.ask().limit == 9
+    assert home.ask().warnings == ()
+
+
 def test_a_file_that_never_was_good_means_the_defaults(home: Home) -> None:
     home.write(raw=b"{")
     assert home.ask().limit == 50

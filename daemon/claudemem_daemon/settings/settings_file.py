@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -73,6 +74,8 @@ class SettingsFile:
             # Looked at before it is read: an edit in between shows the next time.
             dependencies = file_state(self.path)
             data = read_bytes(self.path)
+            if data is None and os.path.islink(self.path):
+                data = Rejected("is a link that leads nowhere")
             content = hashlib.sha256(data).digest() if isinstance(data, bytes) else data
             known = self._last
             if known is not None and content == self._content:
