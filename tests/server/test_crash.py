@@ -171,5 +171,5 @@ def check(state: Path, expected: dict[str, bool], said: str) -> None:
         for line in path.read_bytes().splitlines():
             json.loads(line)
     trust = Trust(str(state / "trusted.json"))
-    assert trust.warnings == (), said
+    assert trust.read().warnings == (), said
     assert {store: trust.allowed(store) for store in expected} == expected, said

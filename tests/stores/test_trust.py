@@ -29,8 +29,8 @@ def trust(tmp_path: Path) -> Trust:
 
 def test_nothing_is_allowed_and_nothing_written_before_it_is_said(trust: Trust, store: str) -> None:
     assert not trust.allowed(store)
-    assert trust.entries() == ()
-    assert trust.warnings == ()
+    assert not trust.read().stores
+    assert trust.read().warnings == ()
     assert not os.path.exists(os.path.dirname(trust.path))
 
 
@@ -39,7 +39,7 @@ def test_what_was_allowed_is_allowed_for_everyone_who_reads_the_file(
 ) -> None:
     other = Trust(trust.path)
     assert not other.allowed(store)
-    before = other.dependencies
+    before = other.read().dependencies
     trust.allow(store)
     assert other.allowed(store)
     assert not all_hold(before)
@@ -60,7 +60,7 @@ def test_a_replaced_store_needs_a_new_word(trust: Trust, store: str, tmp_path: P
     assert not trust.allowed(store)
     trust.allow(store)
     assert trust.allowed(store)
-    assert len(trust.entries()) == 1
+    assert len(trust.read().stores) == 1
 
 
 def test_a_copy_in_another_place_is_not_allowed(trust: Trust, store: str, tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_what_claude_mem_does_to_its_store_keeps_it_allowed(trust: Trust, store:
 def test_another_owner_is_another_store(
     trust: Trust, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = trust.allow(store)
+    trust.allow(store)
     shape = json.loads(Path(trust.path).read_text())
-    shape["stores"][0]["uid"] = entry.uid + 1
+    shape["stores"][0]["uid"] += 1
     Path(trust.path).write_text(json.dumps(shape))
     assert not Trust(trust.path).allowed(store)
 
@@ -109,13 +109,13 @@ def test_a_broken_list_allows_nothing_and_says_so(trust: Trust, store: str, cont
     trust.allow(store)
     Path(trust.path).write_bytes(content)
     assert not trust.allowed(store)
-    (warning,) = trust.warnings
+    (warning,) = trust.read().warnings
     assert warning.code == "trust_unreadable"
     assert trust.path in warning.message
     assert "\n" not in warning.message
     trust.allow(store)
     assert trust.allowed(store)
-    assert trust.warnings == ()
+    assert trust.read().warnings == ()
 
 
 def test_a_list_others_may_write_allows_nothing(trust: Trust, store: str) -> None:
@@ -139,7 +139,7 @@ def test_deny_tells_whether_there_was_anything_to_take_back(trust: Trust, store:
     trust.allow(store)
     shutil.rmtree(os.path.dirname(store))
     assert trust.deny(store)
-    assert trust.entries() == ()
+    assert not trust.read().stores
 
 
 def test_a_path_of_any_bytes_is_remembered(trust: Trust, tmp_path: Path) -> None:

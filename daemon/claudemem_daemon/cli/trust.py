@@ -39,10 +39,9 @@ def deny_command(path: str | None) -> None:
     with open_pipeline(os.environ) as pipeline:
         given = folder(path)
         inside = [
-            entry.path
-            for entry in pipeline.trust.entries()
-            if entry.path == os.path.realpath(given)
-            or entry.path.startswith(os.path.realpath(given) + "/")
+            store
+            for store in pipeline.trust.read().stores
+            if store == os.path.realpath(given) or store.startswith(os.path.realpath(given) + "/")
         ]
         named = [] if os.path.isfile(given) else list(_named(given, pipeline))
         denied = [store for store in dict.fromkeys((*inside, *named)) if pipeline.trust.deny(store)]

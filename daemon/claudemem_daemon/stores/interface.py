@@ -17,6 +17,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
+from claudemem_daemon.stores.recent import RecentValues
 from claudemem_daemon.stores.rows import Cell, Row
 from claudemem_daemon.stores.sql import Column, Parameter, Table, Wanted
 
@@ -47,6 +48,8 @@ class StoreReader(Protocol):
     schema: Schema
     version: StoreVersion
     """Of the state that is read."""
+    values: RecentValues
+    """Those of the store, which outlive this reading."""
     trouble: StoreError | None = None
     """Why this is not the present state but the one that was read last; None where it is."""
 
@@ -147,7 +150,8 @@ class StoreReader(Protocol):
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` made the last time of something equal to `of`, which is all that it depends
-        on; it outlives this reading. The first of `of` says what it is."""
+        on. The first of `of` says what it is."""
+        return self.values.made(of, make)
 
     def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
         """What `read` read, now or when the store was last in this very state."""

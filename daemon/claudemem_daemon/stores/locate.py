@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 from claudemem_daemon.database_url import is_database, public
 from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
@@ -26,6 +26,7 @@ STORES: Final = "CLAUDE_MEM_DAEMON_STORES"
 
 Identity = tuple[int, int]
 """device, inode"""
+NamedBy = Literal["user", "checkout", "default"]
 
 
 def locate(
@@ -46,7 +47,7 @@ def locate(
     would otherwise get around `allow`.
     """
     checkouts = keys.checkouts
-    search = _Search(trust, dependencies=[*trust.dependencies])
+    search = _Search(trust, dependencies=[*trust.read().dependencies])
     named = _named(search, checkouts, _near(repository, checkouts))
     by_checkout = data_dir_of_checkout or (
         "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
@@ -55,23 +56,23 @@ def locate(
         if is_database(value):
             search.add_database(value, rule)
         else:
-            search.add(store_file(value), rule, explicit=True, trusted=not by_checkout)
+            search.add(store_file(value), rule, "user", trusted=not by_checkout)
     shared = os.path.join(settings.data_dir, STORE_NAME)
     # Looked at before the checkouts' own, listed after them: a file that is both is the user's.
     if not by_checkout:
         search.users = _identity(shared)
     for store in named:
         if store.path is not None:
-            search.add(store.path, store.rule)
+            search.add(store.path, store.rule, "checkout")
             continue
         ignored = f"CLAUDE_MEM_DATA_DIR {store.value!r} is ignored: not an absolute path"
         message = f"{store.file}: {ignored}"
         search.warnings.append(AnswerWarning("store_path_relative", message, path=store.file))
-    search.add(shared, "shared store", trusted=not by_checkout, shared=True)
+    search.add(shared, "shared store", "default", trusted=not by_checkout)
     return Located(
         search.lettered(shared),
         tuple(search.refused),
-        (*trust.warnings, *search.warnings),
+        (*trust.read().warnings, *search.warnings),
         tuple(search.dependencies),
     )
 
@@ -91,44 +92,50 @@ class _Search:
     dependencies: list[FileDependency] = field(default_factory=list)
     users: Identity | None = None
     """The user's own store: no checkout's word about it makes it wait."""
-    _positions: dict[Identity, int] = field(default_factory=dict)
-    """Of every file that was added, among `stores`; -1 where it is not one of them."""
+    _seen: set[Identity] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
 
-    def add(
-        self,
-        path: str,
-        rule: str,
-        *,
-        explicit: bool = False,
-        trusted: bool = False,
-        shared: bool = False,
-    ) -> None:
+    def add(self, path: str, rule: str, named_by: NamedBy, *, trusted: bool = False) -> None:
         """Take the store at `path`, or say why not."""
-        seen = file_state(path)
-        if seen.state is None:
-            self._add_missing(path, rule, explicit=explicit, shared=shared)
+        identity = _identity(path)
+        if identity is None:
+            self._add_missing(path, rule, named_by)
             return
         # Looked at before the permission: another file in its place has to be allowed again.
         self.dependencies.append(file_identity(path))
-        identity = (seen.state[0], seen.state[1])
         own = identity == self.users
-        if identity in self._positions or (own and not shared):
+        if identity in self._seen or (own and named_by != "default"):
             return
-        if not (trusted or own or self.trust.allowed(path)):
-            self._positions[identity] = -1
-            self._refuse(path, rule)
+        self._seen.add(identity)
+        if trusted or own or self.trust.allowed(path):
+            self.stores.append(StoreRef(path, rule))
             return
-        self._positions[identity] = len(self.stores)
-        self.stores.append(StoreRef(path, rule))
-
-    def _refuse(self, path: str, rule: str) -> None:
         message = (
             f"{path} waits: {rule}, and a checkout's own store is read only after"
             f" `claudemem-daemon allow {quoted(path)}`"
         )
-        self.refused.append(StoreReport(path, False, message, None, rule, "untrusted"))
-        self.warnings.append(AnswerWarning("store_untrusted", message, path=path))
+        self._leave_out(path, rule, "untrusted", message)
+
+    def _add_missing(self, path: str, rule: str, named_by: NamedBy) -> None:
+        if path in self._missing:
+            return
+        self._missing.add(path)
+        self.dependencies.append(file_identity(path))
+        error = _why_not(path)
+        # No store yet is how every memory begins; a way that leads nowhere is not.
+        absent = error.reason == "missing" and not os.path.lexists(path)
+        if named_by == "default" and absent:
+            return
+        message = error.message if named_by == "default" else f"{error.message} ({rule})"
+        warned = named_by == "user" or not absent
+        self._leave_out(path, rule, error.reason, message, warned=warned)
+
+    def _leave_out(
+        self, path: str, rule: str, reason: str, message: str, *, warned: bool = True
+    ) -> None:
+        self.refused.append(StoreReport(path, False, message, None, rule, reason))
+        if warned:
+            self.warnings.append(AnswerWarning(f"store_{reason}", message, path=path))
 
     def add_database(self, url: str, rule: str) -> None:
         """Take the database, which only the user can have named."""
@@ -139,28 +146,14 @@ class _Search:
     def lettered(self, shared: str) -> tuple[StoreRef, ...]:
         """The stores, all but the first with a letter. The first is the shared store where it is
         among them, whatever name it was found by: its ids are those of claude-mem's own tools."""
+        identities = [_identity(ref.path) for ref in self.stores]
         identity = _identity(shared)
-        first = max(0, self._positions.get(identity, 0)) if identity is not None else 0
+        first = identities.index(identity) if identity and identity in identities else 0
         letters = iter(range(len(self.stores)))
         return tuple(
             ref if number == first else replace(ref, letter=store_letter(next(letters)))
             for number, ref in enumerate(self.stores)
         )
-
-    def _add_missing(self, path: str, rule: str, *, explicit: bool, shared: bool) -> None:
-        if path in self._missing:
-            return
-        self._missing.add(path)
-        self.dependencies.append(file_identity(path))
-        error = _why_not(path)
-        # No store yet is how every memory begins; a way that leads nowhere is not.
-        absent = error.reason == "missing" and not os.path.lexists(path)
-        if shared and absent:
-            return
-        message = error.message if shared else f"{error.message} ({rule})"
-        self.refused.append(StoreReport(path, False, message, None, rule, error.reason))
-        if explicit or not absent:
-            self.warnings.append(AnswerWarning(f"store_{error.reason}", message, path=path))
 
 
 def _identity(path: str) -> Identity | None:
@@ -210,14 +203,14 @@ def _known_by(repository: Repository | None, keys: ProjectKeys) -> tuple[str, ..
 
 def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> list[Named]:
     """What the checkouts name."""
-    (trusted,) = search.trust.dependencies
-    allowed = {entry.path for entry in search.trust.entries()}
+    known = search.trust.read()
+    (trusted,) = known.dependencies
     named: list[Named] = []
     for checkout in checkouts:
         found = search.trust.checkouts.named(checkout, None if checkout in near else trusted)
         named.extend(found.stores)
         search.dependencies.extend(file for file in found.dependencies if file != trusted)
-        for path in allowed:
+        for path in known.stores:
             if path.startswith(checkout + "/") and not os.path.exists(path):
                 search.dependencies.append(file_state(path))
     return named

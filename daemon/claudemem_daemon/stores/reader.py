@@ -62,7 +62,7 @@ class SqliteReader(StoreReader):
         self.schema = schema
         self.version = version
         self._number = number
-        self._values, self._recent, learnt = remembered
+        self.values, self._recent, learnt = remembered
         self._reading = Reading(schema, self._flow, learnt)
 
     @property
@@ -75,9 +75,6 @@ class SqliteReader(StoreReader):
 
     def has(self, table: Table) -> bool:
         return bool(self.schema.columns(table))
-
-    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
-        return self._values.made(of, make)
 
     def extend(self, deadline: Deadline) -> None:
         self._connection.guard.deadline = deadline

@@ -13,8 +13,8 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.errors import StoreError
@@ -23,22 +23,17 @@ from claudemem_daemon.memo import Memo
 from claudemem_daemon.stores.checkout import CheckoutFiles
 from claudemem_daemon.warning import AnswerWarning
 
-
-@dataclass(frozen=True, slots=True)
-class TrustEntry:
-    """One allowed store: the file it was when it was allowed, not just its name (`path`, with
-    symbolic links resolved)."""
-
-    path: str
-    uid: int
-    device: int
-    inode: int
+Identity = tuple[int, int, int]
+"""Owner, device and inode: the file as it was when it was allowed, not just its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Trusted:
+class Trusted:
+    """stores: by path with symbolic links resolved. warnings: one when trusted.json cannot be used;
+    then nothing is allowed."""
+
     dependencies: tuple[FileState, ...]
-    entries: Mapping[str, TrustEntry]
+    stores: Mapping[str, Identity]
     warnings: tuple[AnswerWarning, ...] = ()
 
 
@@ -56,30 +51,21 @@ class Trust:
         """What checkouts name in their own files; here, where it is judged."""
         self._lock = threading.Lock()
 
-    @property
-    def dependencies(self) -> tuple[FileState, ...]:
-        return self._read().dependencies
-
-    @property
-    def warnings(self) -> tuple[AnswerWarning, ...]:
-        """One warning when trusted.json cannot be used; then nothing is allowed."""
-        return self._read().warnings
-
-    def entries(self) -> tuple[TrustEntry, ...]:
-        return tuple(self._read().entries.values())
+    def read(self) -> Trusted:
+        return self._memo.value(("trust", self.path), lambda: _load(self.path))
 
     def allowed(self, store_path: str) -> bool:
         """Whether this very file was allowed; False for what is missing or was replaced."""
-        entries = self._read().entries
-        if not entries:
+        stores = self.read().stores
+        if not stores:
             return False
         try:
             real = os.path.realpath(store_path)
-            return entries.get(real) == _entry(real, os.stat(real))
+            return stores.get(real) == _identity(os.stat(real))
         except (OSError, ValueError):
             return False
 
-    def allow(self, store_path: str) -> TrustEntry:
+    def allow(self, store_path: str) -> None:
         """Remember the file as it is now.
 
         Raises `StoreError` when there is no such file or it is no regular file.
@@ -93,25 +79,21 @@ class Trust:
         if not stat.S_ISREG(seen.st_mode):
             message = f"{store_path}: not a regular file, name the store itself"
             raise StoreError(message, path=store_path, reason="foreign")
-        with self._writing() as entries:
-            entries[real] = _entry(real, seen)
-        return entries[real]
+        with self._writing() as stores:
+            stores[real] = _identity(seen)
 
     def deny(self, store_path: str) -> bool:
         """Take it back; False when it was not allowed. Works for files that are gone, too."""
-        with self._writing() as entries:
-            named = {os.path.abspath(store_path), os.path.realpath(store_path)} & entries.keys()
+        with self._writing() as stores:
+            named = {os.path.abspath(store_path), os.path.realpath(store_path)} & stores.keys()
             for path in named:
-                del entries[path]
+                del stores[path]
         return bool(named)
 
-    def _read(self) -> _Trusted:
-        return self._memo.value(("trust", self.path), lambda: _load(self.path))
-
     @contextmanager
-    def _writing(self) -> Iterator[dict[str, TrustEntry]]:
-        """The entries, to be changed. Two `allow` at once would each write the list without the
-        other's entry, so the folder is locked."""
+    def _writing(self) -> Iterator[dict[str, Identity]]:
+        """The stores, to be changed. Two `allow` at once would each write the list without the
+        other's store, so the folder is locked."""
         folder = os.path.dirname(self.path)
         refused = of_another(folder)
         if refused is not None:
@@ -122,14 +104,12 @@ class Trust:
             try:
                 with self._lock:
                     fcntl.flock(handle, fcntl.LOCK_EX)
-                    before = _load(self.path).entries
-                    entries = dict(before)
-                    yield entries
-                    if entries != before:
-                        shape = {
-                            "version": 1,
-                            "stores": [asdict(entry) for entry in entries.values()],
-                        }
+                    before = _load(self.path).stores
+                    stores = dict(before)
+                    yield stores
+                    if stores != before:
+                        listed = [dict(zip(_FIELDS, (p, *stores[p]), strict=True)) for p in stores]
+                        shape = {"version": 1, "stores": listed}
                         replace_own(self.path, (json.dumps(shape, indent=1) + "\n").encode("ascii"))
             finally:
                 os.close(handle)
@@ -138,32 +118,33 @@ class Trust:
             raise StoreError(message, path=self.path, reason="io") from error
 
 
-def _entry(real: str, seen: os.stat_result) -> TrustEntry:
-    return TrustEntry(real, seen.st_uid, seen.st_dev, seen.st_ino)
+_FIELDS: Final = ("path", "uid", "device", "inode")
 
 
-def _load(path: str) -> _Trusted:
+def _identity(seen: os.stat_result) -> Identity:
+    return seen.st_uid, seen.st_dev, seen.st_ino
+
+
+def _load(path: str) -> Trusted:
     dependencies = (file_state(path),)
     if dependencies[0].state is None:
-        return _Trusted(dependencies, {})
+        return Trusted(dependencies, {})
     try:
         with open(open_own(path, os.O_RDONLY), encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o022:
                 raise ValueError("others may write it")
             shape: Any = json.load(file)
-        entries = [
-            TrustEntry(
-                str(store["path"]), int(store["uid"]), int(store["device"]), int(store["inode"])
-            )
+        stores = {
+            str(store["path"]): (int(store["uid"]), int(store["device"]), int(store["inode"]))
             for store in shape["stores"]
-        ]
+        }
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         message = (
             f"{path} cannot be used ({_reason(error)}): no store of a checkout is allowed;"
             " remove the file and allow them again"
         )
-        return _Trusted(dependencies, {}, (AnswerWarning("trust_unreadable", message, path=path),))
-    return _Trusted(dependencies, {entry.path: entry for entry in entries})
+        return Trusted(dependencies, {}, (AnswerWarning("trust_unreadable", message, path=path),))
+    return Trusted(dependencies, stores)
 
 
 def _reason(error: BaseException) -> str:

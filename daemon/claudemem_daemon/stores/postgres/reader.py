@@ -110,7 +110,7 @@ class DatabaseReader(StoreReader):
     ) -> None:
         self.version = version
         self._answers = answers
-        self._values, self._recent = remembered
+        self.values, self._recent = remembered
         self._index = index
         self.has_read = False
         """Whether the database gave rows to this reader."""
@@ -244,9 +244,6 @@ class DatabaseReader(StoreReader):
         steps = self._read(sql.Query("EXPLAIN " + query.text, query.parameters))
         told = tuple(row[0] for row in steps)
         return (ExplainedQuery(plan, query.text, tuple(parameters), told),)
-
-    def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
-        return self._values.made(of, make)
 
     def extend(self, deadline: Deadline) -> None:
         if self._session is not None:
