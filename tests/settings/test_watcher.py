@@ -25,53 +25,61 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
-from claudemem_daemon.settings.configuration import Configuration
-from claudemem_daemon.settings.watcher import SettingsWatcher, _Handler
+from claudemem_daemon.settings.watcher import SettingsWatcher
 from tests.settings.support import DATA_DIR, LIMIT, Home, freeze_stats
 from tests.support.daemon import eventually
 
 
-class Telling(SettingsWatcher):
-    """Calls `on_change` after each change that it counts."""
+class Silent(EventEmitter):
+    """A file system that says nothing."""
 
-    def __init__(
-        self, configuration: Configuration, on_change: Callable[[], None], **how: Any
-    ) -> None:
-        super().__init__(configuration, **how)
-        self._on_change = on_change
+    def queue_events(self, timeout: float) -> None:
+        self.stopped_event.wait()
 
-    def notice(self, paths: tuple[str, ...]) -> None:
-        before = self._reloads
-        super().notice(paths)
-        if self._reloads != before:
-            self._on_change()
+
+class Counting(SettingsWatcher):
+    """Counts the checks after which nothing is left to do."""
+
+    checks = 0
+
+    def _check(self) -> None:
+        super()._check()
+        self.checks += not self._wake.is_set()
 
 
 class Watched(Home):
-    """A home that is watched; `changed` is set by each noticed change."""
+    """A home that is watched, by an observer that says nothing for events that are fed to it."""
 
     def __init__(self, path: Path, observer: Callable[[], BaseObserver] = Observer) -> None:
         super().__init__(path)
-        self.changed = threading.Event()
-        self.changes = 0
-        self.watcher = Telling(self.configuration, self.on_change, observer=observer)
-        self.events = 0
+        self.watcher = Counting(self.configuration, observer=observer)
+        self.told = 0
 
-    def on_change(self) -> None:
-        self.changes += 1
-        self.changed.set()
+    def start(self) -> None:
+        """Watched from now on."""
+        self.limit()
+        self.watcher.start()
+        eventually(lambda: self.watcher.checks, "folders are watched")
 
     def noticed(self) -> None:
-        assert self.changed.wait(10), "no change was noticed"
-        self.changed.clear()
+        """Since this was asked before, there was a change."""
+        eventually(lambda: self.watcher.describe().reloads > self.told, "a change is noticed")
+        self.told = self.watcher.describe().reloads
 
     def limit(self) -> int:
         return self.ask().limit
 
-    def feed(self, *events: FileSystemEvent) -> None:
-        handler = _Handler(self.watcher.notice)
+    def feed(self, *events: FileSystemEvent) -> int:
+        """What the watcher's thread does after each; how many were worth waking up for."""
+        self.watcher._make = lambda: BaseObserver(Silent)
+        self.watcher._set_watches()
+        woken = 0
         for event in events:
-            handler.on_any_event(event)
+            self.watcher.dispatch(event)
+            woken += self.watcher._wake.is_set()
+            while self.watcher._wake.is_set():
+                self.watcher._check()
+        return woken
 
 
 @pytest.fixture
@@ -79,20 +87,20 @@ def home(tmp_path: Path) -> Iterator[Watched]:
     made = Watched(tmp_path)
     yield made
     made.watcher.stop()
+    made.watcher._close()
 
 
 def test_an_edit_is_noticed_before_anyone_asks(home: Watched) -> None:
     home.write({LIMIT: 3})
-    assert home.limit() == 3
-    home.watcher.start()
+    home.start()
     assert home.watcher.describe().backend != "stat-per-request"
     home.rewrite(json.dumps({LIMIT: 4}).encode())
-    eventually(lambda: home.configuration.state().revision >= 2, "the rewrite is noticed")
+    home.noticed()
     home.write({LIMIT: 5})
-    eventually(lambda: home.limit() == 5, "the replacement is noticed")
+    home.noticed()
     home.file.unlink()
-    home.changed.clear()
-    eventually(lambda: home.limit() == 50, "the removal is noticed")
+    home.noticed()
+    assert home.limit() == 50
 
 
 def test_what_a_stat_cannot_see_the_watcher_sees(
@@ -100,9 +108,9 @@ def test_what_a_stat_cannot_see_the_watcher_sees(
 ) -> None:
     """Case hot-reload-not-applied: equal size and equal times, on a file system that hides it."""
     home.write({LIMIT: 3})
+    home.start()
     freeze_stats(monkeypatch)
     assert home.limit() == 3
-    home.watcher.start()
     home.rewrite(json.dumps({LIMIT: 4}).encode())
     home.noticed()
     eventually(lambda: home.limit() == 4, "the new content is in force")
@@ -110,14 +118,13 @@ def test_what_a_stat_cannot_see_the_watcher_sees(
 
 def test_a_folder_that_comes_later_is_watched(home: Watched) -> None:
     """Case watched-dir-missing-at-start."""
-    home.watcher.start()
+    home.start()
     assert home.limit() == 50
     assert home.everything() == set(), "starting creates nothing"
     assert home.watcher.describe().folders == (str(home.path),)
     home.write({LIMIT: 2})
     home.noticed()
     assert home.limit() == 2
-    home.changed.clear()
     home.write({LIMIT: 3})
     home.noticed()
 
@@ -127,8 +134,8 @@ def test_a_folder_far_from_existing_is_waited_for(tmp_path: Path) -> None:
     home = Watched(tmp_path)
     place = tmp_path / "a" / "b" / "data"
     home.configuration = type(home.configuration)({"HOME": str(tmp_path), DATA_DIR: str(place)})
-    home.watcher = Telling(home.configuration, home.on_change)
-    home.watcher.start()
+    home.watcher = Counting(home.configuration)
+    home.start()
     try:
         assert home.watcher.describe().folders == (str(tmp_path),)
         (tmp_path / "a").mkdir()
@@ -146,8 +153,7 @@ def test_a_folder_far_from_existing_is_waited_for(tmp_path: Path) -> None:
 def test_a_folder_that_is_made_again_or_swapped_is_watched(home: Watched) -> None:
     """Case watched-dir-recreated."""
     home.write({LIMIT: 3})
-    home.limit()
-    home.watcher.start()
+    home.start()
     os.rename(home.folder, home.path / "bak")
     home.noticed()
     assert home.limit() == 50
@@ -165,7 +171,7 @@ def test_a_folder_that_is_made_again_or_swapped_is_watched(home: Watched) -> Non
         lambda: inode in {known for _, (_, known) in list(home.watcher._watches)},
         "the new folder is watched, not the old one by its name",
     )
-    home.changed.clear()
+    home.told = home.watcher.describe().reloads
     home.write({LIMIT: 10})
     home.noticed()
     assert home.limit() == 10
@@ -174,16 +180,15 @@ def test_a_folder_that_is_made_again_or_swapped_is_watched(home: Watched) -> Non
 def test_reading_makes_no_events_at_all(home: Watched) -> None:
     """Case watch-read-events-loop: the kernel is not even asked for them."""
     home.write({LIMIT: 3})
-    home.limit()
     seen: list[FileSystemEvent] = []
 
-    class Listening(_Handler):
+    class Listening(Counting):
         def dispatch(self, event: FileSystemEvent) -> None:
             seen.append(event)
             super().dispatch(event)
 
-    home.watcher._handler = Listening(home.watcher.notice)
-    home.watcher.start()
+    home.watcher = Listening(home.configuration)
+    home.start()
     for _ in range(50):
         home.file.read_bytes()
         os.listdir(home.folder)
@@ -193,7 +198,7 @@ def test_reading_makes_no_events_at_all(home: Watched) -> None:
     home.noticed()
     assert seen
     assert not [event for event in seen if event.event_type in ("opened", "closed_no_write")]
-    assert home.watcher.describe().reloads == home.changes <= 2
+    assert home.watcher.describe().reloads <= 2
 
 
 def test_reading_events_and_a_rewrite_with_the_same_text_are_no_change(home: Watched) -> None:
@@ -207,26 +212,20 @@ def test_reading_events_and_a_rewrite_with_the_same_text_are_no_change(home: Wat
     home.write({LIMIT: 3})
     home.feed(FileModifiedEvent(path), FileClosedEvent(path))
     assert home.configuration.revision == before
-    assert home.changes == 0
+    assert home.watcher.describe().reloads == 0
 
 
-def test_events_of_other_files_are_not_even_looked_at(
-    home: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_of_other_files_are_not_even_looked_at(home: Watched) -> None:
+    """A store's writes are no concern of the settings."""
     home.write({LIMIT: 3})
     home.limit()
-
-    def unexpected() -> Any:
-        raise AssertionError("a store's writes are no concern of the settings")
-
-    monkeypatch.setattr(home.configuration, "reload", unexpected)
-    monkeypatch.setattr(home.configuration, "state", unexpected)
-    home.feed(
+    woken = home.feed(
         FileModifiedEvent(str(home.folder / "claude-mem.db-wal")),
         FileCreatedEvent(str(home.folder / "settings.json.tmp")),
         FileMovedEvent(str(home.folder / "a"), str(home.folder / "b")),
         FileModifiedEvent(str(home.path / ".bash_history")),
     )
+    assert woken == 0
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "after a question saw it"])
@@ -249,11 +248,10 @@ def test_odd_events_for_one_save_are_one_reload(home: Watched, late: bool) -> No
         DirModifiedEvent(str(home.folder)),
         FileModifiedEvent(outside),
     )
-    assert home.changes == 1
     assert home.watcher.describe().reloads == 1
     assert home.limit() == 4
     home.feed(FileModifiedEvent(path))
-    assert home.changes == 1, "an event two seconds late says nothing new"
+    assert home.watcher.describe().reloads == 1, "an event two seconds late says nothing new"
 
 
 def test_an_event_of_the_folder_alone_is_enough(home: Watched) -> None:
@@ -262,7 +260,7 @@ def test_an_event_of_the_folder_alone_is_enough(home: Watched) -> None:
     home.limit()
     home.write({LIMIT: 4})
     home.feed(DirModifiedEvent(str(home.folder)))
-    assert home.changes == 1
+    assert home.watcher.describe().reloads == 1
 
 
 def test_an_event_of_the_folder_by_its_real_name_is_enough(tmp_path: Path) -> None:
@@ -276,28 +274,20 @@ def test_an_event_of_the_folder_by_its_real_name_is_enough(tmp_path: Path) -> No
     home.limit()
     home.write({LIMIT: 4})
     home.feed(DirModifiedEvent(str(real)))
-    assert home.changes == 1
-
-
-class Silent(EventEmitter):
-    """A file system that says nothing."""
-
-    def queue_events(self, timeout: float) -> None:
-        self.stopped_event.wait()
+    assert home.watcher.describe().reloads == 1
 
 
 def test_without_events_every_request_looks(tmp_path: Path) -> None:
     """Case no-inotify-events-need-polling."""
     home = Watched(tmp_path, lambda: BaseObserver(Silent))
     home.write({LIMIT: 3})
-    home.watcher.start()
+    home.start()
     try:
-        assert home.limit() == 3
         home.rewrite(json.dumps({LIMIT: 4}).encode())
         assert home.limit() == 4
         home.write({LIMIT: 5})
         assert home.limit() == 5
-        assert home.changes == 0
+        assert home.watcher.describe().reloads == 0
     finally:
         home.watcher.stop()
 
@@ -308,11 +298,11 @@ def test_one_event_is_enough_to_follow_the_data_dir(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     home.write({LIMIT: 3})
-    home.watcher.start()
+    home.start()
     try:
         home.write({DATA_DIR: str(other)})
-        home.feed(FileModifiedEvent(str(home.file)))
-        assert str(other) in {folder for folder, _ in home.watcher._watches}
+        home.watcher.dispatch(FileModifiedEvent(str(home.file)))
+        eventually(lambda: str(other) in home.watcher.describe().folders, "it follows")
     finally:
         home.watcher.stop()
 
@@ -344,6 +334,7 @@ def test_without_watches_every_request_looks(
     home.write({LIMIT: 3})
     assert home.limit() == 3
     home.watcher.start()
+    eventually(lambda: home.watcher.describe().problem, "the problem is named")
     state = home.watcher.describe()
     assert (state.backend, state.folders) == ("stat-per-request", ())
     assert state.problem is not None
@@ -354,19 +345,15 @@ def test_without_watches_every_request_looks(
     home.watcher.stop()
 
 
-def test_a_refused_watch_is_asked_for_again_after_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_watch_is_asked_for_again_when_somebody_looks(tmp_path: Path) -> None:
     """Case inotify-limits: the desktop is not busy for ever."""
     observers: list[Callable[[], BaseObserver]] = [refused]
     home = Watched(tmp_path, lambda: observers[-1]())
     home.watcher.start()
+    eventually(lambda: home.watcher.describe().problem, "the problem is named")
     observers.append(Observer)
-    assert home.watcher.describe().backend == "stat-per-request"
-    monkeypatch.setattr("claudemem_daemon.settings.watcher.TRY_AGAIN", 0.0)
-    state = home.watcher.describe()
-    assert state.backend != "stat-per-request"
-    assert state.problem is None
+    eventually(lambda: home.watcher.describe().backend != "stat-per-request", "it watches")
+    assert home.watcher.describe().problem is None
     home.watcher.stop()
 
 
@@ -375,21 +362,20 @@ def test_only_the_folder_itself_is_watched(home: Watched) -> None:
     home.write({LIMIT: 3})
     for number in range(200):
         (home.folder / f"d{number}").mkdir()
-    home.watcher.start()
+    home.start()
     assert set(home.watcher.describe().folders) == {str(home.folder), str(home.path)}
 
 
 @pytest.mark.parametrize("part", ["observer", "emitter"])
 def test_a_dead_observer_is_replaced_when_somebody_looks(home: Watched, part: str) -> None:
     home.write({LIMIT: 3})
-    home.limit()
-    home.watcher.start()
+    home.start()
     observer = home.watcher._observer
     assert observer is not None
     dead = observer if part == "observer" else next(iter(observer.emitters))
     dead.stop()
     dead.join(10)
-    assert home.watcher.describe().backend != "stat-per-request"
+    eventually(lambda: home.watcher.describe().backend != "stat-per-request", "it watches again")
     assert home.watcher._observer is not observer
     home.write({LIMIT: 4})
     home.noticed()
@@ -406,13 +392,11 @@ def test_a_file_behind_links_is_watched_where_it_lies(tmp_path: Path) -> None:
     (real / "settings.json").symlink_to(dotfiles / "claude-mem.json")
     (dotfiles / "claude-mem.json").write_text(json.dumps({LIMIT: 3}))
     home = Watched(tmp_path / "home")
-    assert home.limit() == 3
-    home.watcher.start()
+    home.start()
     try:
         (dotfiles / "claude-mem.json").write_text(json.dumps({LIMIT: 4}))
         home.noticed()
         eventually(lambda: home.limit() == 4, "the edit behind the links")
-        home.changed.clear()
         (real / "settings.json").unlink()
         (real / "settings.json").write_text(json.dumps({LIMIT: 5}))
         eventually(lambda: home.limit() == 5, "the link replaced by a file")
@@ -425,10 +409,9 @@ def test_the_watch_follows_the_data_dir(home: Watched) -> None:
     other = home.path / "other"
     other.mkdir()
     home.write({LIMIT: 3})
-    home.limit()
-    home.watcher.start()
+    home.start()
     home.write({DATA_DIR: str(other)})
-    # Asked before the watcher tells of it, the new folder is watched when it does.
+    eventually(lambda: str(other) in home.watcher.describe().folders, "the new folder is watched")
     home.noticed()
     (other / "settings.json").write_text(json.dumps({LIMIT: 8}))
     home.noticed()
@@ -458,18 +441,3 @@ def test_it_stops_amid_a_storm_of_events(home: Watched) -> None:
         writer.join()
     assert home.watcher.describe().backend == "stat-per-request"
     home.watcher.stop()
-
-
-def test_a_change_may_stop_the_watcher(home: Watched) -> None:
-    home.write({LIMIT: 3})
-    home.limit()
-    stopped = threading.Event()
-
-    def stopping() -> None:
-        home.watcher.stop()
-        stopped.set()
-
-    home.watcher = Telling(home.configuration, stopping)
-    home.watcher.start()
-    home.write({LIMIT: 4})
-    assert stopped.wait(10)

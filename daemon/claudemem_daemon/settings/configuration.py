@@ -119,14 +119,20 @@ class Configuration:
         return known.timeout_ms if known is not None else DEFAULT_TIMEOUT_MS
 
     def reload(self) -> Settings:
-        """Read every known settings.json again by its content, whatever size and times say; what is
-        then in force for a caller that says nothing of its own."""
-        with self._lock:
-            files = [self._at_home, *self._elsewhere.values()]
+        """Read everything again; what is then in force for a caller that says nothing of its own."""
         self._memo.clear()
+        self.reread()
+        return self.snapshot(Question(cwd=None))
+
+    def reread(self) -> int:
+        """Read every known settings.json by its content, whatever size and times say; the revision
+        after that."""
+        in_force = [self._file(path) for path in self.settings_paths]
+        with self._lock:
+            files = dict.fromkeys((self._at_home, *in_force, *self._elsewhere.values()))
         for file in files:
             file.read()
-        return self.snapshot(Question(cwd=None))
+        return self.revision
 
     def state(self) -> ConfigurationState:
         with each_path_once():
