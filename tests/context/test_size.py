@@ -128,6 +128,18 @@ def test_a_tiny_budget_gives_one_honest_line_or_nothing(budget: int) -> None:
     assert (made.text == "") == (budget < 40)
 
 
+def test_what_gives_all_its_room_away_is_said_to_be_left_out() -> None:
+    sessions = [session(2, learned="l" * 400, created_at_epoch=NOON + 10**9), session(1)]
+    chosen = rows(3, title="t" * 400)
+    made = context(selection(chosen, sessions), settings={"context_chars": 300})
+    assert (
+        "all 3 observations left out, 1 session line left out, last session left out." in made.text
+    )
+    made = context(selection((), sessions[:1]), settings={"context_chars": 300})
+    assert "## Last session" not in made.text
+    assert "last session left out" in made.text.splitlines()[-1]
+
+
 def test_the_default_budget_holds_fifty_long_rows() -> None:
     """Case context-over-10k-chars."""
     chosen = [

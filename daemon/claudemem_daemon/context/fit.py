@@ -200,11 +200,11 @@ class _Fitting:
             yield f"{_counted(sessions, 'session line')} left out"
         if page.figures and not cut.figures:
             yield "token figures left out"
-        if any(
-            section(0) != (section(cut.shortness) if shown else ())
-            for section, shown in ((draft.summary, cut.summary), (draft.prior, cut.prior))
-        ):
-            yield "last session shortened"
+        parts = ((draft.summary, cut.summary), (draft.prior, cut.prior))
+        sections = [(at(0), at(cut.shortness) if shown else ()) for at, shown in parts if at(0)]
+        if any(whole != left for whole, left in sections):
+            gone = not any(left for _, left in sections)
+            yield f"last session {'left out' if gone else 'shortened'}"
 
     def _note(self, lost: str) -> str:
         limit, unit = self.budget.limit, UNIT_WORDS[self.budget.unit]
@@ -217,7 +217,9 @@ class _Fitting:
         count, limit = self._all_rows, self.budget.limit
         if not count or limit is None:
             return Context("", 0, count, 0)
-        note = self._note(f"all {count} observations left out")
+        nothing = _Cut(0, 0, 0, shortness=2, summary=False, prior=False, lean=True)
+        _, *others = self._losses(nothing, _Page([], 0))
+        note = self._note(", ".join((f"all {count} observations left out", *others)))
         short = f"{count} observations left out: limit {limit}"
         for lines in ((*self.draft.lean_head, note), (note,), (short,)):
             if self.budget.size(lines) - 1 <= limit:
