@@ -14,6 +14,7 @@ from itertools import count
 from typing import Final
 
 from claudemem_daemon.hookfiles.commands import curl_line, python_line
+from claudemem_daemon.local import socket_path
 from tests.benchmarks.client import inject
 from tests.benchmarks.daemon import Daemon, command
 from tests.benchmarks.floors import fresh_seconds
@@ -41,7 +42,7 @@ def hooks(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
         for name, line in (
             ("claudemem-daemon hook", python_line("claude-code", command())),
             ("claudemem-daemon hook, for Codex", python_line("codex", command())),
-            ("curl", curl_line("claude-code", daemon.env)),
+            ("curl", curl_line("claude-code", socket_path(daemon.env))),
         ):
             turns |= {
                 f"{name}, SessionStart": _running(line, start, daemon.env, "additionalContext"),

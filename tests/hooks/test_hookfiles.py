@@ -32,6 +32,7 @@ from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import BACKUP, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.hookfiles.splice import blanked, comments, splice
+from claudemem_daemon.local import socket_path
 from tests.cases.world import World
 from tests.support.daemon import Daemon, clean_environ, command, run_to_end
 
@@ -253,7 +254,7 @@ def test_a_program_that_is_gone_holds_no_prompt(tmp_path: Path, shell: str, name
 
 
 def test_the_curl_line_survives_everything_too(tmp_path: Path) -> None:
-    line = curl_line("claude-code", {"HOME": str(tmp_path / "a b")})
+    line = curl_line("claude-code", socket_path({"HOME": str(tmp_path / "a b")}))
     assert is_ours(line, "claude-code")
     for environ in ({"PATH": "/nonexistent"}, {"PATH": os.environ["PATH"]}):
         done = subprocess.run(
@@ -461,9 +462,9 @@ THEIRS = [
     LINE.replace("/b/", ""),
     LINE.replace("claude-code", "codex"),
     LINE.replace("/dev/null", "/tmp/errors"),
-    curl_line("claude-code", {"HOME": "/h"}).replace("/dev/null", "/tmp/errors"),
-    curl_line("claude-code", {"HOME": "/h"}) + " and more",
-    curl_line("codex", {"HOME": "/h"}),
+    curl_line("claude-code", socket_path({"HOME": "/h"})).replace("/dev/null", "/tmp/errors"),
+    curl_line("claude-code", socket_path({"HOME": "/h"})) + " and more",
+    curl_line("codex", socket_path({"HOME": "/h"})),
     "/src/claudemem-daemon/tools/hook now",
     "cat ~/notes/claudemem-daemon hooks.md",
     "claudemem-daemon status",
@@ -486,7 +487,7 @@ def test_what_every_release_wrote_is_ours(platform: str) -> None:
         # Until 0.1.0 Codex's had it too.
         assert is_ours(line.replace(" 2>/dev/null", "").replace(" ||", " 2>/dev/null ||"), platform)
     for home in ("/h", "/h h/'", "/h/" + "x" * 200):
-        line = curl_line(platform, {"HOME": home})
+        line = curl_line(platform, socket_path({"HOME": home}))
         assert is_ours(line, platform)
         assert is_ours(line.replace("curl -q ", "curl "), platform)
 
@@ -669,14 +670,14 @@ def test_the_curl_line_brings_the_same_context(tmp_path: Path) -> None:
         world.row("app", title="by curl")
         call = {"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"}
         done = subprocess.run(
-            ["/bin/sh", "-c", curl_line("claude-code", daemon.environ)],
+            ["/bin/sh", "-c", curl_line("claude-code", socket_path(daemon.environ))],
             input=json.dumps(call).encode(),
             env=clean_environ(home, http_proxy="http://127.0.0.1:9", ALL_PROXY="http://[::1]:9"),
             capture_output=True,
             check=False,
         )
         bad = subprocess.run(
-            ["/bin/sh", "-c", curl_line("claude-code", daemon.environ)],
+            ["/bin/sh", "-c", curl_line("claude-code", socket_path(daemon.environ))],
             input=b"garbage",
             env=clean_environ(home),
             capture_output=True,

@@ -13,6 +13,7 @@ import click
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import (
     colours,
+    json_option,
     make_question,
     plain,
     print_json,
@@ -64,7 +65,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
 
 @click.command("query")
 @question_options
-@click.option("--json", "as_shape", is_flag=True, help="The whole answer as JSON.")
+@json_option
 def query_command(as_shape: bool, **options: Any) -> None:
     """List the observations behind the context, newest first."""
     question = make_question(**options)

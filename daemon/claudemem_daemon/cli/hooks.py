@@ -24,6 +24,7 @@ from claudemem_daemon.hookfiles.merge import merged
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, ignored, target
 from claudemem_daemon.hookfiles.plugin import plugin_text
 from claudemem_daemon.local import PLATFORMS as HOOK_PLATFORMS
+from claudemem_daemon.local import socket_path
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.sources import read_values
@@ -139,7 +140,7 @@ def _print_remarks(platform: Platform, change: Change, project: bool) -> None:
 
 def _line(name: str, curl: bool, program: Callable[[Mapping[str, str], str], str]) -> str:
     if curl:
-        return curl_line(name, os.environ)
+        return curl_line(name, socket_path(os.environ))
     return python_line(name, program(os.environ, sys.argv[0]))
 
 

@@ -142,20 +142,16 @@ def _print_projects(shape: dict[str, Any]) -> None:
         screen.say("no project key in the stores here; `claudemem-daemon explain` says why")
     for number, store in enumerate(stores, 1):
         screen.say(f"store {number}: {screen.home(store)}", "dim")
-    similar = [project for project in found if project["resembles"]]
-    for project in similar:
-        key, resembles = plain(project["key"], 200), plain(project["resembles"], 200)
+    older = [project for project in found if project["resembles"]]
+    if not older and not any(project["ours"] for project in found):
+        older = [project for project in found if project["alias"]][:1]
+    for project in older:
+        why = "no key here is this repository's, whose folder may have had another name"
+        if project["resembles"]:
+            why = f"looks like {plain(project['resembles'], 200)}: {plain(project['why'], 300)}"
         screen.say(
-            f"? {key} looks like {resembles}: {plain(project['why'], 300)}. To make its rows this"
-            f" repository's, put this into settings.json: {plain(project['alias'], 2000)}",
-            "yellow",
-        )
-    possible = [project for project in found if project["alias"]]
-    if possible and not similar and not any(project["ours"] for project in found):
-        key, alias = plain(possible[0]["key"], 200), plain(possible[0]["alias"], 2000)
-        screen.say(
-            f"No row here has a key of this repository. Had its folder another name, {key} perhaps,"
-            f" put this into settings.json: {alias}",
+            f"? {plain(project['key'], 200)}: {why}. To make its rows this repository's, put this"
+            f" into settings.json: {plain(project['alias'], 2000)}",
             "yellow",
         )
     screen.warn(shape["warnings"])

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Final
 
-from claudemem_daemon import local
 from claudemem_daemon.errors import InvalidRequest
 
 MARK: Final = "claudemem-daemon"
@@ -98,17 +97,22 @@ def _source() -> str:
         return MARK
 
 
-def python_line(platform: str, program: str) -> str:
+def python_line(platform: str, program: str, *, silenced: bool | None = None) -> str:
     """Runs the program if it is there; a machine where it was removed prints nothing, exits 0, and
     no prompt waits. Gemini CLI reads standard error when nothing is printed, so that is closed;
     Codex runs the user's own shell, and csh would take `2>` for an argument and a redirection."""
-    return _python_line(platform, program, "" if platform == "codex" else _SILENCED)
+    quoted = shlex.quote(program)
+    silent = platform != "codex" if silenced is None else silenced
+    return f"[ -x {quoted} ] && {quoted} hook {platform}{_SILENCED if silent else ''} || true"
 
 
-def curl_line(platform: str, environ: Mapping[str, str]) -> str:
+def curl_line(platform: str, socket: str) -> str:
     """The same with curl alone. `--max-time` is the deadline, `-f` keeps an error's text to itself,
     `-q` leaves a .curlrc alone that would print more."""
-    return _curl_line(platform, local.socket_path(environ))
+    return (
+        f"curl -q -sf --max-time 2 --unix-socket {shlex.quote(socket)} --data-binary @-"
+        f" http://localhost/v1/hooks/{platform}{_SILENCED} || true # {MARK}"
+    )
 
 
 def is_ours(command: object, platform: str) -> bool:
@@ -124,10 +128,10 @@ def is_ours(command: object, platform: str) -> bool:
     path = words[words.index(before_path) + 1]
     # A line that is changed leaves its old form here.
     every_line = (
-        _python_line(platform, path, ""),
-        _python_line(platform, path, _SILENCED),
-        _curl_line(platform, path),
-        _curl_line(platform, path).replace("curl -q ", "curl "),
+        python_line(platform, path, silenced=False),
+        python_line(platform, path, silenced=True),
+        curl_line(platform, path),
+        curl_line(platform, path).replace("curl -q ", "curl "),
     )
     return os.path.isabs(path) and command in every_line
 
@@ -135,15 +139,3 @@ def is_ours(command: object, platform: str) -> bool:
 def runs_us(command: object) -> bool:
     """Whether a command asks us for context, whoever wrote it; for a word to the user alone."""
     return isinstance(command, str) and _RUNS_US.search(command) is not None
-
-
-def _python_line(platform: str, program: str, silenced: str) -> str:
-    quoted = shlex.quote(program)
-    return f"[ -x {quoted} ] && {quoted} hook {platform}{silenced} || true"
-
-
-def _curl_line(platform: str, socket: str) -> str:
-    return (
-        f"curl -q -sf --max-time 2 --unix-socket {shlex.quote(socket)} --data-binary @-"
-        f" http://localhost/v1/hooks/{platform}{_SILENCED} || true # {MARK}"
-    )
