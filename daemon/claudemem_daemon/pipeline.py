@@ -77,10 +77,6 @@ class ContextAnswer:
     context: Context
 
     @property
-    def warnings(self) -> tuple[AnswerWarning, ...]:
-        return (*self.answer.warnings, *self.context.warnings)
-
-    @property
     def dependencies(self) -> tuple[Dependency, ...]:
         context = self.context
         return (

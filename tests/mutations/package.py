@@ -77,15 +77,15 @@ MUTATIONS: Final = (
     Mutation(
         "equal content of two projects in one store is two rows",
         "selection/merge.py",
-        "other.origin is not origin or other.row.project == row.project",
+        "copy.origin is not origin or copy.row.project == row.project",
         "True",
         "selection/test_merge.py",
     ),
     Mutation(
         "rows of equal titles are told apart by their narratives",
         "selection/merge.py",
-        "            and content_key(other.row) == content\n",
-        "",
+        "[first] if content_key(first.row) == content else []",
+        "[first]",
         "selection/test_merge.py",
     ),
     Mutation(

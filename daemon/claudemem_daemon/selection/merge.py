@@ -125,19 +125,23 @@ class _Included(Generic[Origin]):
         self.count = 0
         self._rows: set[tuple[Origin, int]] = set()
         self._devices_rows: set[tuple[str, str]] = set()
-        self._alike: dict[object, list[Chosen[Origin]]] = {}
+        self._first: dict[object, Chosen[Origin]] = {}
+        """The first row of those that are alike."""
+        self._others: dict[object, list[Chosen[Origin]]] = {}
+        """By content, the other ones: most rows are like no other, and a narrative is slow to
+        hash."""
 
     def has_copy_of(self, chosen: Chosen[Origin]) -> bool:
         origin, row = chosen
         if (origin, row.id) in self._rows or row.origin in self._devices_rows:
             return True
-        alike = self._alike.get(_likeness(row))
-        if alike is None or (content := content_key(row)) is None:
+        first = self._first.get(_likeness(row))
+        if first is None or (content := content_key(row)) is None:
             return False
+        copies = [first] if content_key(first.row) == content else []
         return any(
-            (other.origin is not origin or other.row.project == row.project)
-            and content_key(other.row) == content
-            for other in alike
+            copy.origin is not origin or copy.row.project == row.project
+            for copy in (*copies, *self._others.get(content, ()))
         )
 
     def add(self, chosen: Chosen[Origin]) -> None:
@@ -146,11 +150,11 @@ class _Included(Generic[Origin]):
         self._rows.add((origin, row.id))
         if row.origin is not None:
             self._devices_rows.add(row.origin)
-        self._alike.setdefault(_likeness(row), []).append(chosen)
+        if self._first.setdefault(_likeness(row), chosen) is not chosen:
+            self._others.setdefault(content_key(row), []).append(chosen)
 
 
 def _likeness(row: Row) -> object:
-    """Equal for rows of equal content: their time, first text, and how long another one is. Cheaper
-    to hash than a narrative."""
+    """Equal for rows of equal content: their time, first text, and how long another one is."""
     _, first, _, narrative, *_ = row.cells
     return row.epoch, first, len(narrative) if isinstance(narrative, str) else narrative
