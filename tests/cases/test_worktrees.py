@@ -78,11 +78,17 @@ def test_repositories_of_one_name_are_told_apart_by_paths_and_stores(world: Worl
     assert [w["code"] for w in answer["warnings"] if w.get("key") == "api"] == ["ambiguous_key"]
 
 
-def test_a_submodule_brings_its_superproject_after_its_own(world: World) -> None:
+@pytest.mark.parametrize("of_worktree", [False, True])
+def test_a_submodule_brings_its_superproject_after_its_own(world: World, of_worktree: bool) -> None:
     """Case submodule-cwd-empty-project."""
     peer = world.repository("origin/peer")
     react = world.repository("react")
     world.git("submodule", "--quiet", "add", peer, "libs/peer", cwd=react)
+    if of_worktree:
+        world.git("commit", "-qm", "peer", cwd=react)
+        world.git("worktree", "add", "-q", world.root / "tree", cwd=react)
+        react = world.root / "tree"
+        world.git("submodule", "-q", "update", "--init", cwd=react)
     for number in range(3):
         world.row("react", title=f"react {number}")
     world.row("peer", title="peer")

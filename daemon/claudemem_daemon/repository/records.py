@@ -139,7 +139,7 @@ def core_worktree(config: dict[str, str], git_dir: str) -> str | None:
 
 
 def is_of_submodule(git_dir: str) -> bool:
-    """Whether it lies in the `modules` of another git directory."""
+    """Whether it lies in the `modules` of another git directory, or of a linked worktree's."""
     parts = git_dir.split("/modules/")
     above = ("/modules/".join(parts[:count]) for count in range(1, len(parts)))
-    return any(gitfiles.is_git_dir(path) for path in above)
+    return any(gitfiles.is_git_dir(path) or gitfiles.is_of_worktree(path) for path in above)
