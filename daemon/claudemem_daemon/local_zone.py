@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from typing import Final
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from claudemem_daemon.dependencies import FileState, State, state_of
@@ -32,8 +32,7 @@ class ZoneFile(FileState):
         return _state(self.path) == self.state
 
 
-@dataclass(frozen=True, slots=True)
-class LocalZone:
+class LocalZone(NamedTuple):
     """`zone` is None where it is left to the C library."""
 
     zone: tzinfo | None

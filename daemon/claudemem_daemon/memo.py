@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from claudemem_daemon.dependencies import Dependency, all_hold
 
@@ -27,8 +26,7 @@ class Dependent(Protocol):
 V = TypeVar("V", bound=Dependent)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     value: Dependent
     dependencies: tuple[Dependency, ...]
     weight: int

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from claudemem_daemon.context.budget import Unit
 from claudemem_daemon.context.entries import RenderedEntry
@@ -51,8 +51,7 @@ KEY_WEIGHT: Final = 250
 """Bytes, about, besides their texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The rows for one question."""
 
     resolved: ResolvedQuestion
@@ -69,8 +68,7 @@ class Answer:
         return (*selection.dependencies, *selection.versions, *self.resolved.dependencies)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextAnswer:
+class ContextAnswer(NamedTuple):
     """The rows for one question and the text made of them."""
 
     answer: Answer
@@ -147,7 +145,7 @@ class Pipeline:
         key = replace(question, session_id=session, transcript_path=None, human=False)
         with each_path_once():
             answer = self.memo.value(("rows", key), lambda: self._ask(key, deadline), _rows_weight)
-        return replace(answer, resolved=answer.resolved.asked_by(question))
+        return answer._replace(resolved=answer.resolved.asked_by(question))
 
     def _ask(self, question: Question, deadline: Deadline) -> Answer:
         resolved = self.resolved(question)
@@ -206,7 +204,7 @@ class Pipeline:
         request = ContextRequest(resolved, selection, zone.zone, prior.text, cap, unit)
         rendered = self._rendered if resolved.settings.limit <= MAX_DERIVED else None
         context = make_context(request, writing_time(selection, deadline), rendered)
-        return replace(context, dependencies=(*prior.dependencies, *zone.dependencies))
+        return context._replace(dependencies=(*prior.dependencies, *zone.dependencies))
 
     def explain(
         self, question: Question, deadline: Deadline, row: Ref | None = None

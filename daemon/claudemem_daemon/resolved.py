@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.question import Question
@@ -13,8 +14,7 @@ from claudemem_daemon.stores.model import Located
 from claudemem_daemon.warning import AnswerWarning
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedQuestion:
+class ResolvedQuestion(NamedTuple):
     """The values of the first three steps. `repository` is None when the question named its
     projects."""
 
@@ -27,7 +27,7 @@ class ResolvedQuestion:
 
     def asked_by(self, question: Question) -> ResolvedQuestion:
         """The same for a question that differs in nothing it was resolved by."""
-        return replace(self, question=replace(question, env=self.checkout_env.env))
+        return self._replace(question=replace(question, env=self.checkout_env.env))
 
     @property
     def warnings(self) -> tuple[AnswerWarning, ...]:

@@ -6,7 +6,6 @@ what goes out is always valid UTF-8 and valid JSON.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -158,11 +157,11 @@ def error_shape(code: str, message: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A frozen value of ours as JSON knows it: fields by name, warnings in their own shape."""
+    """A named tuple of ours as JSON knows it: fields by name, warnings in their own shape."""
     if isinstance(value, AnswerWarning):
         return value.as_json()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return value._asdict()
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (set, frozenset)):

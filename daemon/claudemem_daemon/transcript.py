@@ -12,8 +12,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.private import without_private
@@ -30,8 +29,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class PriorMessage:
+class PriorMessage(NamedTuple):
     """`text` is empty where there is none; the evidence says what was looked at."""
 
     text: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerWarning:
+class AnswerWarning(NamedTuple):
     """One line that goes with an answer.
 
     `code` is a word for scripts and never changes its meaning; `message` says what, which file or

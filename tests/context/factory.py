@@ -168,7 +168,7 @@ def selection(
         warnings=(),
         versions=(),
     )
-    return replace(plain, **fields)
+    return plain._replace(**fields)
 
 
 def context(
@@ -202,4 +202,4 @@ def context(
     )
     made = make_context(request, writing_time(chosen, deadline), rendered)
     zone_file = read.dependencies if zone is None else ()
-    return replace(made, dependencies=(*prior.dependencies, *zone_file))
+    return made._replace(dependencies=(*prior.dependencies, *zone_file))

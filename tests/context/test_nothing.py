@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from claudemem_daemon.question import Question
@@ -31,7 +29,7 @@ def test_a_limit_of_zero_without_sessions_is_an_empty_context() -> None:
 
 def test_an_excluded_project_is_an_empty_context() -> None:
     """Case excluded-projects-still-injected."""
-    keys = replace(KEYS, keys=())
+    keys = KEYS._replace(keys=())
     warning = AnswerWarning("excluded", "/w/app is excluded")
     assert context(selection(), keys=keys, warnings=(warning,)).text == ""
 

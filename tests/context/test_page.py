@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -134,7 +133,7 @@ def test_summaries_and_names_are_as_inert_as_rows() -> None:
     last = session(
         9, request=HOSTILE, investigated=HOSTILE, learned=HOSTILE, next_steps=HOSTILE, notes=HOSTILE
     )
-    keys = replace(KEYS, name=HOSTILE)
+    keys = KEYS._replace(name=HOSTILE)
     text = context(selection([row(1)], [last, session(1, request=HOSTILE)]), keys=keys).text
     assert "<" not in text
     # Its own title, the day, the last session.
@@ -225,9 +224,9 @@ def test_rows_of_other_worktrees_say_where_they_were_written() -> None:
 
 def test_a_last_session_elsewhere_is_explained_as_rows_are() -> None:
     """The section's heading has the tag, no row has."""
-    asked = replace(KEYS, name="app/app-a", here="/w/app-a")
+    asked = KEYS._replace(name="app/app-a", here="/w/app-a")
     for chosen in (selection((), [session(1)]), selection([row(1, project="app-a")], [session(2)])):
-        text = context(replace(chosen, rows_exist=True), keys=asked).text
+        text = context(chosen._replace(rows_exist=True), keys=asked).text
         assert "## Last session, 2026-05-11 12:0" in text
         assert text.count("[app]") == 1
         assert text.count("[name]: written in that other checkout or project") == 1
@@ -236,7 +235,7 @@ def test_a_last_session_elsewhere_is_explained_as_rows_are() -> None:
 
 def test_from_a_worktree_its_own_rows_are_the_plain_ones() -> None:
     chosen = [row(3, project="app/app-a"), row(2, project="app-a"), row(1)]
-    text = context(selection(chosen), keys=replace(KEYS, name="app/app-a", here="/w/app-a")).text
+    text = context(selection(chosen), keys=KEYS._replace(name="app/app-a", here="/w/app-a")).text
     assert items(text) == [
         "3 12:03 🔴 title 3",
         "2 12:02 🔴 title 2",
@@ -252,12 +251,12 @@ def test_a_repository_of_one_checkout_needs_no_tags() -> None:
 
 def test_projects_asked_for_by_name_are_all_named() -> None:
     asked = tuple(ProjectKey(key, "exact", "main", None, "asked") for key in ("app", "app/app-a"))
-    keys = replace(KEYS, keys=asked, name="app, app/app-a")
+    keys = KEYS._replace(keys=asked, name="app, app/app-a")
     question = Question(cwd=None, projects=("app", "app/app-a"))
     chosen = [row(2, project="app/app-a"), row(1)]
     text = context(selection(chosen), keys=keys, question=question).text
     assert items(text) == ["2 12:02 🔴 [app-a] title 2", "1 12:01 🔴 [app] title 1"]
-    alone = replace(KEYS, keys=asked[1:], name="app/app-a")
+    alone = KEYS._replace(keys=asked[1:], name="app/app-a")
     question = Question(cwd=None, projects=("app/app-a",))
     text = context(selection(chosen[:1]), keys=alone, question=question).text
     assert items(text) == ["2 12:02 🔴 title 2"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -246,7 +245,7 @@ def test_most_finds_the_largest_that_fits(upper: int, limit: int) -> None:
 
 
 def test_long_names_and_many_warnings_cannot_fill_the_budget() -> None:
-    keys = replace(KEYS, name="n" * 5_000)
+    keys = KEYS._replace(name="n" * 5_000)
     warnings = tuple(AnswerWarning("store_corrupt", f"{n} " + "w" * 5_000) for n in range(20))
     made = context(selection(rows(20)), keys=keys, warnings=warnings)
     assert made.observations == 20

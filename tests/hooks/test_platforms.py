@@ -8,7 +8,6 @@ import re
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -291,8 +290,8 @@ def test_a_store_that_failed_half_way_is_not_marked_as_told(world: World) -> Non
         question = Question(cwd=str(world.root / "app"))
         selection = pipeline.ask(question, Deadline.after(20)).selection
     assert list(marks_of(selection)) == [world.store]
-    failed = replace(selection.stores[0], ok=False)
-    assert marks_of(replace(selection, stores=(failed,))) == {}
+    failed = selection.stores[0]._replace(ok=False)
+    assert marks_of(selection._replace(stores=(failed,))) == {}
 
 
 @pytest.mark.parametrize("source", ["clear", "compact"])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, NamedTuple
 
 UNDATED: Final = "undated"
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """One local time: `day` is YYYY-MM-DD, `time` HH:MM, `offset` +HH:MM; all empty but `day` for a
     row without a usable time."""
 
@@ -19,8 +17,7 @@ class Moment:
     offset: str
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """Local time in `zone`; None leaves it to the C library."""
 
     zone: tzinfo | None

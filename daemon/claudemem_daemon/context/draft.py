@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from claudemem_daemon.context.entries import Timeline
 from claudemem_daemon.context.formatter import Formatter
@@ -20,8 +20,7 @@ def no_section(_shortness: int) -> Lines:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """`lean_head` is the least that may be above rows: it still says what they are. `footer` gets
     the number of shown rows, tokens to read and tokens of work. `advice` follows the words on what
     was left out: how to see it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from claudemem_daemon.context.clock import Moment
 from claudemem_daemon.context.options import RenderOptions
@@ -21,8 +21,7 @@ CHARS_OF_TOKEN: Final = 4
 SESSION_MARK: Final = "▸"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry of the timeline, ready to be shown with more or less of itself.
 
     store        where its observation is; None for a session
@@ -47,8 +46,7 @@ class Entry:
     sizes: tuple[int, int, int] = (0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedEntry:
+class RenderedEntry(NamedTuple):
     """An entry, and all that it was made of besides its row: the `style` of every entry, the row's
     local time, and what depends on its neighbours."""
 
@@ -58,8 +56,7 @@ class RenderedEntry:
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(NamedTuple):
     """Entries in order, and how many of each kind are not among them: rows that no budget of this
     size can hold are not even rendered, nor any after time was over (`late`)."""
 
@@ -95,7 +92,7 @@ def timeline(
             bodies += entry.sizes[2]
             if limit is not None and lines > limit + 1:
                 return Timeline(tuple(entries), len(observations) - number, len(waiting))
-            entries.append(entry if full is wanted else replace(entry, shortened=True))
+            entries.append(entry if full is wanted else entry._replace(shortened=True))
         after = len(observations) - number - 1
         if after and late():
             return Timeline(tuple(entries), after, len(waiting), late=True)
@@ -138,7 +135,7 @@ class _Writer:
             label = options.formatter.same_origin or origin
         details = (full, time, label, shown.of)
         if known is None or known.details != details:
-            said = moment if time == moment.time else replace(moment, time=time)
+            said = moment if time == moment.time else moment._replace(time=time)
             if isinstance(shown, Summary):
                 entry = _session_entry(shown, said, label, options)
             else:

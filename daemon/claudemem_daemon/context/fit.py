@@ -8,8 +8,8 @@ the last line. Every choice is made by the length of the finished text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from claudemem_daemon.context.budget import Budget, largest
 from claudemem_daemon.context.clock import UNDATED
@@ -21,8 +21,7 @@ from claudemem_daemon.warning import AnswerWarning
 UNIT_WORDS: Final = {"utf16": "characters", "bytes": "bytes"}
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """`text` is empty when there is nothing to say (limit 0, excluded project).
 
     observations: rows whose line is in the text. left_out: all other rows, which did not fit.
@@ -40,8 +39,7 @@ class Context:
     """Whether time was enough to write all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
+class _Cut(NamedTuple):
     """How much of a draft is shown: the newest `rows` and `sessions`; of the rows that have them,
     the newest `bodies`; the sections at a grade of shortness; `lean` is without legend, sections
     and footer."""
@@ -109,18 +107,18 @@ class _Fitting:
 
     def _ever_less(self, cut: _Cut) -> Iterator[_Cut]:
         yield cut
-        yield (cut := replace(cut, shortness=1))
-        yield (cut := self._most(cut.bodies, lambda count: replace(cut, bodies=count)))
-        yield (cut := replace(cut, figures=False))
-        yield (cut := replace(cut, shortness=2))
-        yield (cut := self._most(cut.sessions, lambda count: replace(cut, sessions=count)))
-        yield (cut := replace(cut, prior=False))
+        yield (cut := cut._replace(shortness=1))
+        yield (cut := self._most(cut.bodies, lambda count: cut._replace(bodies=count)))
+        yield (cut := cut._replace(figures=False))
+        yield (cut := cut._replace(shortness=2))
+        yield (cut := self._most(cut.sessions, lambda count: cut._replace(sessions=count)))
+        yield (cut := cut._replace(prior=False))
         # The last session is worth some of the oldest rows, but not most of the room.
         costly = 4 * self.budget.size(self.draft.summary(2)) > (self.budget.limit or 0)
-        yield (cut := replace(cut, summary=not costly))
-        yield self._most(cut.rows, lambda count: replace(cut, rows=count))
-        cut = replace(cut, lean=True, summary=False)
-        yield self._most(cut.rows, lambda count: replace(cut, rows=count))
+        yield (cut := cut._replace(summary=not costly))
+        yield self._most(cut.rows, lambda count: cut._replace(rows=count))
+        cut = cut._replace(lean=True, summary=False)
+        yield self._most(cut.rows, lambda count: cut._replace(rows=count))
 
     def _most(self, upper: int, cut: Callable[[int], _Cut]) -> _Cut:
         return cut(largest(upper, lambda count: self._fits(self._page(cut(count)))))

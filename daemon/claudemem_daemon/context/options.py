@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.context.budget import Budget
 from claudemem_daemon.context.clock import Clock
@@ -19,8 +19,7 @@ from claudemem_daemon.settings.model import ModeItem, Settings
 WORK_MARK: Final = "⚒"
 
 
-@dataclass(frozen=True, slots=True)
-class OriginLabels:
+class OriginLabels(NamedTuple):
     """`own` are the project names of the asking checkout; `removed` those of worktrees that are
     gone; `elsewhere` those that only a team's database has: folders of other machines, which were
     not removed; `repository` is P of `P/W`."""

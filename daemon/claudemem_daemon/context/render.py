@@ -6,7 +6,7 @@ Rendering adds no row and drops none; what the size limit takes, `fit` decides a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from claudemem_daemon.context import empty_reasons, sections
@@ -86,7 +86,7 @@ def make_context(
     fitted = fit(draft, options.budget)
     if cut:
         warnings = (*warnings, out_of_time(fitted.observations, settings))
-    return replace(fitted, warnings=warnings, complete=not cut)
+    return fitted._replace(warnings=warnings, complete=not cut)
 
 
 def _draft(

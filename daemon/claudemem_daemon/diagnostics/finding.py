@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Severity = Literal["ok", "note", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """code: a word for scripts. sentence: what, and which file or key. fix: a command, or words;
     empty where nothing is to be done. severity: error and warning make the daemon degraded."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.diagnostics.age import counted
 from claudemem_daemon.diagnostics.finding import Finding
@@ -16,8 +15,7 @@ SIMILAR: Final = 0.75
 MAX_NAMED: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(NamedTuple):
     """words: the guess as a person reads it. misspelt: the entry of the list that is to be replaced;
     empty where the value is to be added."""
 

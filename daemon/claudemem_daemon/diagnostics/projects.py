@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.likeness import Likeness
@@ -24,8 +23,7 @@ MAX_COMPARED: Final = 200
 COUNTING_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoreProject:
+class StoreProject(NamedTuple):
     """One project key of one store. newest is in milliseconds. ours: it is a key of this
     repository. resembles, why, alias: as in `Like`; None where it is ours, or another
     repository's."""
@@ -40,8 +38,7 @@ class StoreProject:
     alias: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowCounts:
+class RowCounts(NamedTuple):
     """keys: every key that was asked for or found, in the order of asking. left_out: keys that a
     store does not get asked for, and why."""
 
@@ -87,7 +84,7 @@ def list_projects(
             if name not in away and compared < MAX_COMPARED:
                 compared += 1
                 like = likeness.compared(name, reader)
-                project = replace(project, **like._asdict()) if like is not None else project
+                project = project._replace(**like._asdict()) if like is not None else project
             found.append(project)
 
     warnings = _in_each_store(resolved, pool, deadline, work)
@@ -159,7 +156,7 @@ def _with_their_worktrees(found: list[StoreProject]) -> list[StoreProject]:
     """A key that resembles ours takes those with it that the alias makes ours, too."""
     heads = {project.key.partition("/")[0]: project for project in found if project.resembles}
     return [
-        replace(project, resembles=like.resembles, why=like.why, alias=like.alias)
+        project._replace(resembles=like.resembles, why=like.why, alias=like.alias)
         if not project.ours and (like := heads.get(project.key.partition("/")[0])) is not None
         else project
         for project in found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from claudemem_daemon.repository.model import (
@@ -69,8 +68,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     unique: dict[tuple[str, Match], ProjectKey] = {}
     for key in own.keys:
         unique.setdefault((key.key, key.match), key)
-    return replace(
-        own,
+    return own._replace(
         keys=tuple(unique.values()),
         excluded=tuple(dict.fromkeys(own.excluded)),
         checkouts=tuple(dict.fromkeys(own.checkouts)),
@@ -80,10 +78,9 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
 
 def _with_outer(own: ProjectKeys, outer: ProjectKeys) -> ProjectKeys:
     """The keys of a submodule, then those of the repository around it."""
-    around = (replace(key, rule=f"of the superproject: {key.rule}") for key in outer.keys)
+    around = (key._replace(rule=f"of the superproject: {key.rule}") for key in outer.keys)
     told = (warning for warning in outer.warnings if warning.code != "excluded")
-    return replace(
-        own,
+    return own._replace(
         keys=(*own.keys, *around),
         excluded=(*own.excluded, *outer.excluded),
         checkouts=(*own.checkouts, *outer.checkouts),

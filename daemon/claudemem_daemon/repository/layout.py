@@ -8,8 +8,7 @@ checkout, or one made to look like another's, has no part in the other's memory.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import (
     Dependency,
@@ -43,8 +42,7 @@ from claudemem_daemon.warning import AnswerWarning
 MAX_LEVELS: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What the `.git` of a folder leads to."""
 
     kind: Kind
@@ -78,21 +76,21 @@ def find(cwd: str, home: str | None) -> Found:
     """The repository around the absolute path `cwd`."""
     with recording() as recorded:
         found = _around(cwd, home)
-    return replace(found, dependencies=tuple(recorded.values()))
+    return found._replace(dependencies=tuple(recorded.values()))
 
 
 def _around(cwd: str, home: str | None) -> Found:
     real = real_path(cwd)
     with unrecorded():
         gone = not is_folder(real)
-    found = replace(NOT_FOUND if gone else _walk(real, home), real=real, gone=gone)
+    found = (NOT_FOUND if gone else _walk(real, home))._replace(real=real, gone=gone)
     if cwd != found.top:
         # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
         file_identity(cwd)
     if found.common_dir is None:
         return found
     warnings = (*found.warnings, *_other_owner(found.common_dir))
-    return replace(found, warnings=warnings, unsure=_is_unsure(found, found.common_dir))
+    return found._replace(warnings=warnings, unsure=_is_unsure(found, found.common_dir))
 
 
 def _walk(start: str, home: str | None) -> Found:

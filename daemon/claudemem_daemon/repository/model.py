@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from claudemem_daemon.dependencies import Dependency, FileDependency
 from claudemem_daemon.warning import AnswerWarning
@@ -14,8 +13,7 @@ Role = Literal["main", "worktree", "removed", "alias"]
 Match = Literal["exact", "prefix"]
 
 
-@dataclass(frozen=True, slots=True)
-class Worktree:
+class Worktree(NamedTuple):
     """One checkout: the main one or a linked one. Paths are absolute, in `os.fsdecode` form."""
 
     path: str
@@ -38,8 +36,7 @@ class Worktree:
     worktree), a former folder's, the symbolic link's through which `cwd` came."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(NamedTuple):
     """What a working directory belongs to; `kind` "none" is a folder outside any repository, or one
     that has no part in the repository its `.git` leads to; "unreachable" one whose git directory is
     not there, known by the text of its link alone."""
@@ -80,8 +77,7 @@ class Repository:
         return (self.main, *self.worktrees) if self.main is not None else self.worktrees
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectKey:
+class ProjectKey(NamedTuple):
     """One way to name rows of this repository in a store.
 
     key     the project column's text, or with match "prefix" what it must start with (`P/`);
@@ -101,8 +97,7 @@ class ProjectKey:
     bare: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectKeys:
+class ProjectKeys(NamedTuple):
     """All keys of one question, and the keys whose rows must not be shown even if a prefix
     matches (excluded checkouts)."""
 

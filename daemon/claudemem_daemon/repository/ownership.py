@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import MAX_LINKS, folder_identity, something_at
 from claudemem_daemon.repository.layout import checkout_at
@@ -16,8 +15,7 @@ MAX_BYTES: Final = 4096
 MAX_REMEMBERED: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(NamedTuple):
     """A folder with a git directory of its own or a link to one. Two spellings of one checkout, and
     all worktrees of one repository, have the same `repository`."""
 
@@ -28,8 +26,7 @@ class Checkout:
     """The folder's, under each name it was reached by, and the repository's."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     path: str
     """With links followed as far as there is something."""
     there: bool
@@ -100,8 +97,8 @@ class PathOwnership:
         if not step.checkouts or step.checkouts[0].folder != step.path:
             return step
         own, *others = step.checkouts
-        named = replace(own, names=own.names | {os.path.basename(path)})
-        return replace(step, checkouts=(named, *others))
+        named = own._replace(names=own.names | {os.path.basename(path)})
+        return step._replace(checkouts=(named, *others))
 
 
 _ROOT: Final = _Step("/", True, ())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import file_state, is_folder, real_path, something_at
 from claudemem_daemon.repository import gitfiles
@@ -17,8 +16,7 @@ _LINK: Final = re.compile(r"(.*[^/])/+worktrees/+([^/]+)/*", re.DOTALL)
 JJ_STORE: Final = "/.jj/repo/store/git"
 
 
-@dataclass(frozen=True, slots=True)
-class LinkText:
+class LinkText(NamedTuple):
     """What the text of a worktree's link says where the git directory it names is not there: in a
     container, behind a drive that is not mounted, after `git worktree prune`. claude-mem names rows
     by it, `<main checkout>/.git/worktrees/<worktree>`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from claudemem_daemon.dependencies import (
@@ -76,7 +75,7 @@ class Repositories:
     def _resolved(self, cwd: str) -> Repository:
         with recording() as recorded:
             repository = self._resolve(cwd)
-        repository = replace(repository, dependencies=tuple(recorded.values()))
+        repository = repository._replace(dependencies=tuple(recorded.values()))
         with self._lock:
             _remember(self._seen, repository.common_dir or repository.cwd, repository)
         return repository
@@ -122,7 +121,7 @@ class Repositories:
             others.append(os.path.basename(common_dir).removesuffix(".git"))
         link = self._link_name(cwd, found.real, found.top or folder)
         if link is not None and current is not None and not current.main:
-            renamed = replace(current, other_names=(*current.other_names, link))
+            renamed = current._replace(other_names=(*current.other_names, link))
             worktrees = tuple(renamed if tree is current else tree for tree in worktrees)
             current = renamed
         elif link is not None:
@@ -233,8 +232,7 @@ class Repositories:
             return Repository("none", cwd, "", found.how, warnings=warnings)
         repository = seen.main.path if seen.main is not None else seen.common_dir or seen.top
         message = f"{cwd}: {what}; answered for its repository, {repository}"
-        return replace(
-            seen,
+        return seen._replace(
             cwd=cwd,
             current=_vanished_worktree(seen.worktrees, real, there) or seen.current,
             warnings=(*seen.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
@@ -266,8 +264,7 @@ def _with_current(
         return worktrees, listed
     names = dict.fromkeys((listed.name, *listed.other_names, admin))
     leaf = os.path.basename(found.top)
-    moved = replace(
-        listed,
+    moved = listed._replace(
         path=found.top,
         name=leaf,
         state="ok",
@@ -312,4 +309,4 @@ def _without_git_dir(cwd: str, found: Found) -> Repository:
         return outside
     leaf, first = os.path.basename(top), found.text.worktree_id
     worktree = Worktree(top, leaf, other_names=(first,) if first != leaf else ())
-    return replace(outside, name=found.text.project, worktrees=(worktree,), current=worktree)
+    return outside._replace(name=found.text.project, worktrees=(worktree,), current=worktree)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Final
 
 from claudemem_daemon.dependencies import file_state, is_file, real_path, unrecorded
@@ -35,12 +34,12 @@ def with_main(found: Found, worktrees: Iterable[str]) -> Found:
         checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
     if found.kind == "separate" and found.main is not None:
         unique = checkouts <= {found.main}
-        return found if unique else replace(unproven(found.main, common), real=found.real)
+        return found if unique else unproven(found.main, common)._replace(real=found.real)
     if len(checkouts) != 1:
         return found
     main = checkouts.pop()
     file_state(os.path.join(main, ".git"))
-    return replace(found, kind="separate", main=main)
+    return found._replace(kind="separate", main=main)
 
 
 def _markers(folder: str, common: str) -> Iterator[str]:

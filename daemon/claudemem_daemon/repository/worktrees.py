@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import (
     Dependency,
@@ -26,8 +26,7 @@ REFTABLE_HEAD: Final = "ref: refs/heads/.invalid"
 """What HEAD says where the refs lie in a reftable, which is not read here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A `gitdir` file of an admin folder as it was last read; `worktree` is None where it is empty
     or missing."""
 
@@ -83,9 +82,9 @@ def _worktree(name: str, text: str, common_dir: str) -> Worktree:
     leaf = os.path.basename(path)
     worktree = Worktree(path, leaf, name, other_names=(name,) if name != leaf else ())
     if here is None:
-        return replace(worktree, state="unreachable")
+        return worktree._replace(state="unreachable")
     if _is_anothers(path, common_dir):
-        return replace(worktree, state="replaced")
+        return worktree._replace(state="replaced")
     return worktree
 
 
@@ -115,8 +114,7 @@ def details(repository: Repository) -> Repository:
     if main is not None:
         main = filled[main.path] = _detailed(main, common)
     current = repository.current
-    return replace(
-        repository,
+    return repository._replace(
         main=main,
         worktrees=tuple(filled[worktree.path] for worktree in repository.worktrees),
         current=filled.get(current.path) if current is not None else None,
@@ -137,8 +135,7 @@ def _detailed(worktree: Worktree, git_dir: str) -> Worktree:
     state = worktree.state
     if state == "ok" and not something_at(os.path.join(worktree.path, ".git")):
         state = "missing"
-    return replace(
-        worktree,
+    return worktree._replace(
         branch=branch,
         head=head,
         locked=locked,

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
@@ -169,7 +169,7 @@ def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, f
         return found
     for key in source.admitted.names:
         only = source.admitted.wanted(key)
-        of_key = replace(wanted, projects=only.projects, merged=only.merged)
+        of_key = wanted._replace(projects=only.projects, merged=only.merged)
         found[key] = ownership.others_rows(source.reader, of_key) - seen
         seen |= found[key]
     return found

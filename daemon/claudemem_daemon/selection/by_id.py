@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -44,8 +44,7 @@ class Ref:
         return self.table == "session_summaries"
 
 
-@dataclass(frozen=True, slots=True)
-class RowsById:
+class RowsById(NamedTuple):
     """In the order of asking; `missing` are the ids that no row has here."""
 
     observations: tuple[Observation, ...]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -20,8 +19,7 @@ from claudemem_daemon.stores.pool import StorePool
 Shape = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """`counts` and `queries` are JSON shapes, see `_counts` and `_queries`."""
 
     selection: Selection
@@ -42,7 +40,7 @@ class Explanation:
                 for (day, key), rows in sorted(accounts.days.items())
             ],
             "queries": list(self.queries),
-            "observation": [asdict(fate) for fate in self.fates],
+            "observation": [fate._asdict() for fate in self.fates],
         }
 
 
@@ -74,7 +72,7 @@ def explain(
         # Where the answer needed no store, as with a limit of 0, only these counts know them.
         known = {report.path for report in selection.stores}
         more = (report for report in sources.reports() if report.path not in known)
-        selection = replace(selection, stores=(*selection.stores, *more))
+        selection = selection._replace(stores=(*selection.stores, *more))
         counts = tuple(_counts(sources, accounts))
         return Explanation(selection, accounts, counts, tuple(queries), fates)
 

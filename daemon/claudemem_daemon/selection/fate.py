@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from claudemem_daemon.selection.accounting import Accounts, Disposition, reason_of
 from claudemem_daemon.selection.by_id import Ref
@@ -17,8 +18,7 @@ from claudemem_daemon.stores.rows import Row, content_key
 from claudemem_daemon.stores.sql import Wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(NamedTuple):
     """What became of one row in one store; `detail` is one sentence. The row's own values are there
     where it may be told."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.private import list_without_private, without_private
@@ -134,8 +134,7 @@ def row_ref(letter: str, number: int, name: str) -> str:
     return f"{letter}:" + "".join(sign for sign in name[:8] if sign.isascii() and sign.isalnum())
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectReport:
+class ProjectReport(NamedTuple):
     """One key that was asked for: whose it is, where it was looked for, how many rows of this
     answer carry it. A prefix key appears as the concrete keys found under it (role "removed"),
     or not at all when it found none."""
@@ -148,8 +147,7 @@ class ProjectReport:
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The one limited list, newest first, and what a reader must know about it.
 
     rows_exist: at least one row carries one of the keys, whatever the filters say (tells "no

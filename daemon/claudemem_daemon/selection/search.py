@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.private import without_private
@@ -32,8 +32,7 @@ COMPARING: Final = 0.7
 """The share of the time in which rows are compared; the rest is for reading those that match."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """Rows that hold the words, newest first; `how` is `fts5`, `like`, or both with a comma."""
 
     observations: tuple[Observation, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -200,7 +199,7 @@ def _counted(
     reports: tuple[ProjectReport, ...], observations: tuple[Observation, ...]
 ) -> tuple[ProjectReport, ...]:
     counts = Counter(row.key for row in observations)
-    found = [replace(r, observations=counts[r.key]) if r.key in counts else r for r in reports]
+    found = [r._replace(observations=counts[r.key]) if r.key in counts else r for r in reports]
     return tuple(found)
 
 

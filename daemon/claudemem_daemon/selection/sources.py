@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -101,13 +101,13 @@ class Sources:
     def wanted(self, source: Source, table: Table = "observations") -> Wanted:
         """The filters of the question, for one table of one store."""
         admitted, question = source.admits(table), self.resolved.question
-        wanted = replace(
-            self.filters, projects=tuple(admitted.projects), merged=tuple(admitted.merged)
+        wanted = self.filters._replace(
+            projects=tuple(admitted.projects), merged=tuple(admitted.merged)
         )
         if question.since is None or table != "observations":
             return wanted
         above, upto = question.since.get(source.ref.path, 0), question.until or {}
-        return replace(wanted, above=above, upto=upto.get(source.ref.path))
+        return wanted._replace(above=above, upto=upto.get(source.ref.path))
 
     def open(self, plan: Mapping[Table, int] = MappingProxyType({})) -> None:
         """Open each store and find the first rows of the tables in `plan`, as many as it says. A

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import Dependency
@@ -38,8 +38,7 @@ USUAL_ROWS: Final = 200
 USUAL_PROJECTS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """One finished answer as it goes out."""
 
     data: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.pipeline import Pipeline
@@ -37,8 +37,7 @@ ROUTES: Final[Mapping[str, str]] = {
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """What the routes work with; all of it lives as long as the daemon."""
 
     pipeline: Pipeline

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import platform
 import re
@@ -11,8 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import claudemem_daemon
 from claudemem_daemon import PROTOCOL, __version__
@@ -44,8 +42,7 @@ HEAL_AGAIN: Final = 1.0
 """Seconds until the next try, when the socket could not be put back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """What the daemon starts with: the lock is held, and the socket open."""
 
     environ: Mapping[str, str]
@@ -131,6 +128,8 @@ class Daemon:
         """Everything the server knows of itself, as plain JSON values; times in seconds since 1970.
         In a worker: it looks at paths."""
         pipeline, started, now = self._pipeline, self._started, time.time()
+        configuration = pipeline.configuration.state()
+        rejected = configuration.rejected
         return {
             "version": __version__,
             # Of the package on disk: another one after an upgrade without a restart.
@@ -148,9 +147,14 @@ class Daemon:
                 "state_dir": started.folder,
             },
             "socket": {**self._listening.state(), "healed": self._healed},
-            "configuration": dataclasses.asdict(pipeline.configuration.state()),
-            "watcher": dataclasses.asdict(self._watcher.describe()),
-            "stores": [dataclasses.asdict(store) for store in pipeline.pool.describe()],
+            "configuration": {
+                **configuration._asdict(),
+                "rejected": rejected and rejected._asdict(),
+                "data_dir_source": configuration.data_dir_source._asdict(),
+                "warnings": [warning._asdict() for warning in configuration.warnings],
+            },
+            "watcher": self._watcher.describe()._asdict(),
+            "stores": [store._asdict() for store in pipeline.pool.describe()],
             "repositories": [
                 {
                     "name": repository.name,

@@ -7,8 +7,7 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 ENVIRONMENT: Final = b"claudemem-env"
@@ -27,8 +26,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 """Names in lower case, as ASGI has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(NamedTuple):
     """What a client says of itself."""
 
     seconds: float

@@ -7,8 +7,7 @@ import socket
 import stat
 from collections.abc import MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.errors import DaemonError
 
@@ -17,8 +16,7 @@ FIRST_FD: Final = 3
 """Where systemd's sockets begin (sd_listen_fds(3))."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(NamedTuple):
     """An open listening socket; `identity` is device and inode of its file. The file of an
     inherited one is not ours to touch."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon import PROTOCOL, __version__
 from claudemem_daemon.shapes import as_json, error_shape
@@ -18,8 +17,7 @@ _IDENTITY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A request that has come whole. Header names are in lower case; `path` is decoded, `query` is
     not. `keep_alive` is whether its connection stays open after the answer."""
 
@@ -31,8 +29,7 @@ class Request:
     keep_alive: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """`delivered` is called once, when it is known whether the answer reached its client: by an
     empty line that the client sends after it (`acknowledged`), or else by the connection having
     taken all of it. `allow` lists the route's methods where another one was used."""

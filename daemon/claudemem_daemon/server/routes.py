@@ -6,7 +6,6 @@ import os
 from asyncio import Future
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -131,7 +130,7 @@ class Routes:
                 "schema": SCHEMA,
                 "status": "degraded" if degraded else "ok",
                 **state,
-                "problems": [asdict(problem) for problem in problems],
+                "problems": [problem._asdict() for problem in problems],
             }
 
         return await self._by_worker(Question(cwd=None), work)

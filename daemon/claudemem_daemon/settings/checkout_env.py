@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import DATA_DIR
@@ -32,8 +31,7 @@ other variables only shape the answer about this checkout."""
 FILES: Final = ("settings.json", "settings.local.json")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutEnv:
+class CheckoutEnv(NamedTuple):
     """`env` is the caller's without what is not for a checkout to say, which is `refused`; `data_dir`
     tells whether the checkout names the data dir, whose stores then wait for `allow`."""
 

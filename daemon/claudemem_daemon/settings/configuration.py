@@ -6,8 +6,8 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import Dependency, each_path_once
 from claudemem_daemon.hook import DEFAULT_TIMEOUT_MS, TIMEOUT
@@ -33,8 +33,7 @@ FILE: Final = "settings.json"
 MAX_FILES: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationState:
+class ConfigurationState(NamedTuple):
     """What `status` tells of the settings of a caller that says nothing of its own; times are
     seconds since 1970."""
 
@@ -48,8 +47,7 @@ class ConfigurationState:
     warnings: tuple[AnswerWarning, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsRevision:
+class SettingsRevision(NamedTuple):
     """Holds until a change of any settings.json was seen, by whoever saw it."""
 
     configuration: Configuration
@@ -59,8 +57,7 @@ class SettingsRevision:
         return self.configuration.revision == self.number
 
 
-@dataclass(frozen=True, slots=True)
-class DataDir:
+class DataDir(NamedTuple):
     """`decided_by` is the home folder's settings.json, where it was asked."""
 
     path: str

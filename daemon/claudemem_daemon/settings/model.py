@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, NamedTuple
 
 from claudemem_daemon.database_url import without_secrets
 from claudemem_daemon.dependencies import Dependency
@@ -38,16 +38,14 @@ FullField = Literal["narrative", "facts"]
 PromptContext = Literal["delta", "full", "off"]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Where one value came from; `detail` is a file path or the variable's name."""
 
     origin: Origin
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModeItem:
+class ModeItem(NamedTuple):
     """One observation type or concept of a mode."""
 
     id: str
@@ -56,8 +54,7 @@ class ModeItem:
     work_emoji: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
+class Mode(NamedTuple):
     """A claude-mem mode: which types and concepts exist, in order. `path` is the file it was read
     from; None for a built-in one."""
 
@@ -68,8 +65,7 @@ class Mode:
     path: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """One setting as it is written; `field` is its name in `Settings`."""
 
     name: str
@@ -78,8 +74,7 @@ class Key:
     default: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a value was read: a `path`, or an environment. `instead` says what is used when it is
     wrong; `warnings` takes what is to be told."""
 
@@ -204,7 +199,7 @@ OWN_NAMES: Final[Mapping[str, str]] = {
 
 ALL_KEYS: Final[Mapping[str, Key]] = {
     **KEYS,
-    **{own: replace(KEYS[name], name=own) for name, own in OWN_NAMES.items()},
+    **{own: KEYS[name]._replace(name=own) for name, own in OWN_NAMES.items()},
 }
 
 DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import Mode, ModeItem
@@ -58,8 +57,7 @@ _IN_A_VERSION: Final = (("modes",), ("plugin", "modes"))
 """Where a version in the plugin cache has its modes."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedMode:
+class LoadedMode(NamedTuple):
     """The mode in force, what to tell of it, and every file that was looked for."""
 
     mode: Mode
@@ -112,7 +110,7 @@ class ModeFolders:
             if problem is not None:
                 used = "built-in mode code" if name == parent else f"mode {parent}"
                 return LoadedMode(mode, f"{problem}; the {used} is used", tuple(self._looked_for))
-            mode = replace(mode, id=wanted)
+            mode = mode._replace(id=wanted)
         return LoadedMode(mode, None, tuple(self._looked_for))
 
     def all(self) -> tuple[Mode, ...]:

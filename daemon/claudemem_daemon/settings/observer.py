@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.sources import line_of, read_values
@@ -17,8 +16,7 @@ MIN_FAILURES: Final = 3
 MAX_ERROR_CHARS: Final = 160
 
 
-@dataclass(frozen=True, slots=True)
-class ObserverHealth:
+class ObserverHealth(NamedTuple):
     """What the file of one data dir gives reason to say. It is rewritten at every save, mostly to
     say the same again, so this holds for as long as the warning would be the same."""
 

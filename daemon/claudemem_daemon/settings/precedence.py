@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from claudemem_daemon.memo import Memo
@@ -128,7 +128,7 @@ class _Chosen:
         if own is not None and found is not None:
             self.own[own], self.sources[own] = value, source = found
             detail = own if source.detail == own else f"{own} in {source.detail}"
-            found = value, replace(source, detail=detail)
+            found = value, source._replace(detail=detail)
         found = found or self.layers.find(key, self.warnings)
         if found is None:
             self.sources[key.name] = Source("default")

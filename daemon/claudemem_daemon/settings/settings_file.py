@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, Place, taken
@@ -17,8 +17,7 @@ from claudemem_daemon.settings.sources import Document, Rejected, document, read
 from claudemem_daemon.warning import AnswerWarning
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedEdit:
+class RejectedEdit(NamedTuple):
     """The newest edit of a settings.json, when it was not taken. `at` is when it was seen, in
     seconds since 1970; `reason` is the whole line, with what stands instead; `line` and `column`
     count from 1 where a place in the file is to blame."""

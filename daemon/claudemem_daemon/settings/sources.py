@@ -7,16 +7,14 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 MAX_BYTES: Final = 1 << 20
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(NamedTuple):
     """A file that cannot be used. `reason` is the end of a sentence that starts with the path;
     `line` and `column` count from 1 and are None where no place in the text is to blame."""
 
@@ -25,8 +23,7 @@ class Rejected:
     column: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A file that can be used. `notes` are what a reader should still know of it, as ends of
     sentences that start with the path."""
 

@@ -12,8 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from watchdog import events
 from watchdog.observers import Observer
@@ -35,8 +34,7 @@ Folder = tuple[str, tuple[int, int]]
 """A folder's real path and identity: another folder at the same path needs a new watch."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatcherState:
+class WatcherState(NamedTuple):
     """How changes are noticed: `backend` is a watchdog observer's name or "stat-per-request",
     `problem` one line where watches were refused, `reloads` how many changes of content there
     were since the start."""

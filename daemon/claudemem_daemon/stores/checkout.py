@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.memo import Memo
@@ -14,8 +13,7 @@ STORE_NAME: Final = "claude-mem.db"
 _SETTINGS: Final = ("settings.local.json", "settings.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """One store a checkout names; it may be missing. `value` is the setting as written, for what
     cannot be used: then `path` is None."""
 
@@ -25,8 +23,7 @@ class Named:
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NamedStores:
+class NamedStores(NamedTuple):
     """What one checkout names, and the files that say so."""
 
     stores: tuple[Named, ...]

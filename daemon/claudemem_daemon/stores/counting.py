@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded
 from claudemem_daemon.stores.model import Schema
@@ -23,8 +22,7 @@ MAX_VALUES: Final = 500
 """Different concepts that are counted, the most frequent ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
+class RowGroup(NamedTuple):
     """Rows of one project that fare alike at every filter. readable: their concepts are a list, or
     none; merged: the project they were merged into."""
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Final, Protocol, TypeVar
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -31,8 +30,7 @@ class StoreChanged(Exception):
     """A store was written during a reading that locks nothing: it has to be read anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedQuery:
+class ExplainedQuery(NamedTuple):
     """One query as it is run for an answer. `steps` is the database's own account of how."""
 
     plan: str
@@ -169,8 +167,7 @@ class StoreReader(Protocol):
         in a reading that locks nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreUse:
+class StoreUse(NamedTuple):
     """What `status` tells of one store; `read_ms` is how long its last reading took."""
 
     path: str

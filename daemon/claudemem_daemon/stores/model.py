@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import FileDependency
 from claudemem_daemon.warning import AnswerWarning
@@ -38,8 +38,7 @@ class StoreRef:
     """Of a database; then `path` is the URL without secrets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(NamedTuple):
     """The stores of one question, each file once, and those that are left out with the reason."""
 
     stores: tuple[StoreRef, ...]
@@ -48,8 +47,7 @@ class Located:
     dependencies: tuple[FileDependency, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreReport:
+class StoreReport(NamedTuple):
     """What an answer says of one store. `reason` is one of STORE_REASONS when not ok."""
 
     path: str
@@ -60,8 +58,7 @@ class StoreReport:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(NamedTuple):
     """The columns that are there, read from the file and not from a version number."""
 
     version: int | None

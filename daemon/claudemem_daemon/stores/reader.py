@@ -325,8 +325,7 @@ class SqliteReader(StoreReader):
                 spelled[column] = tuple(every)
         if not spelled:
             return wanted
-        return replace(
-            wanted,
+        return wanted._replace(
             projects=spelled.get("project", wanted.projects),
             merged=spelled.get("merged_into_project", wanted.merged),
         )

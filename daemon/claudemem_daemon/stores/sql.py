@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_NAME, bounded, large
 from claudemem_daemon.stores.letters import lowered
@@ -36,14 +35,12 @@ TIMED: Final = "created_at_epoch >= 100000000 AND created_at_epoch < 10000000000
 """Times of a unit that can be told: text and blobs sort above all numbers, NULL below."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     text: str
     parameters: Parameters = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What rows of one store pass. None for a list means that it restricts nothing.
 
     projects  values of the project column; merged: values of merged_into_project

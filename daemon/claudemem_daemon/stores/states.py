@@ -11,8 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import apsw
 
@@ -29,8 +28,7 @@ know seconds alone."""
 LET_GO_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     main: State | None
     wal: tuple[int, ...] | None
     """None where there is no WAL, or an empty one."""
@@ -158,7 +156,7 @@ class SqliteStates:
             self._counter = None
         if self._seen is not None:
             # Each counter counts from the start: the next one's numbers say nothing of this one's.
-            self._seen = replace(self._seen, commits=None)
+            self._seen = self._seen._replace(commits=None)
 
 
 def _racy(state: State | None) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from claudemem_daemon.dependencies import INCOMPLETE, Dependency
 
@@ -16,8 +15,7 @@ SessionKey = tuple[str, str, str]
 """Assistant, session id, agent id."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookCall:
+class HookCall(NamedTuple):
     """What an assistant said, in one shape.
 
     caller   who really called: an entry of one assistant may be run by another
@@ -56,8 +54,7 @@ class HookCall:
         return self.kind is None or self.skipped or nowhere
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """How far a session was told of one store: its highest observation id then, and which file or
     database it was."""
 
@@ -69,8 +66,7 @@ Marks = Mapping[str, Mark]
 """Store path -> how far."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookAnswer:
+class HookAnswer(NamedTuple):
     """`body` is what the hook prints, one JSON object or nothing; `cwd` the folder it is about.
 
     marks   how far the session has been told once this answer has arrived; None changes nothing

@@ -148,7 +148,7 @@ class _Reply:
             none = self.nothing(marks)
             # With the marks unchanged, no session has news: rows of its own are past no mark.
             known = self.certain and marks == told
-            return replace(none, dependencies=answer.dependencies) if known else none
+            return none._replace(dependencies=answer.dependencies) if known else none
         context, rows, marks = self._fitted(answer, rows, marks, more=more)
         if not context.complete:
             return self.nothing()
@@ -165,7 +165,7 @@ class _Reply:
         while True:
             spans = {path: mark.highest - _highest(told, path) for path, mark in marks.items()}
             marks = {
-                path: replace(mark, highest=_highest(told, path) + max(1, spans[path] // 2))
+                path: mark._replace(highest=_highest(told, path) + max(1, spans[path] // 2))
                 if spans[path] > 0
                 else mark
                 for path, mark in marks.items()
@@ -184,7 +184,7 @@ class _Reply:
     ) -> tuple[Context, tuple[Observation, ...], dict[str, Mark]]:
         """The text for as many `rows` as it holds, those rows, and how far they go."""
         while True:
-            shown = replace(answer, selection=replace(answer.selection, observations=rows))
+            shown = answer._replace(selection=answer.selection._replace(observations=rows))
             context = self._render(shown, spare=len(MORE) if more else 0)
             if not context.left_out or not context.observations or not context.complete:
                 return context, rows, marks
@@ -192,7 +192,7 @@ class _Reply:
             more = True
             for row in left:
                 mark = marks[row.store]
-                marks[row.store] = replace(mark, highest=min(mark.highest, row.id - 1))
+                marks[row.store] = mark._replace(highest=min(mark.highest, row.id - 1))
 
     def _since(self, marks: Marks, until: Mapping[str, int] | None = None) -> Answer:
         since = {path: mark.highest for path, mark in marks.items()}

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall, Marks, SessionKey
 
@@ -27,8 +27,7 @@ _REPLAYING: Final = frozenset({"claude-code", "codex", "opencode"})
 """Assistants that show the model again, on resume and fork, what the session was told before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What a session was told. `whole` is a digest of its last whole context, `by` the call that got it and
     `at` when, on the monotonic clock; an earlier daemon's file has only the marks."""
 
