@@ -58,8 +58,9 @@ def fill(sandbox: Sandbox) -> None:
 
 def run(sandbox: Sandbox, line: str) -> str:
     """What the line prints, in the paths of the documents."""
-    line = line.removeprefix(INSTALL).replace(".venv/bin/", f"{BIN}/")
-    line = line.replace("/src/", f"{sandbox.root}/")
+    # First the documents' /src/: this repository may well lie in a folder of that name.
+    line = line.removeprefix(INSTALL).replace("/src/", f"{sandbox.root}/")
+    line = line.replace(".venv/bin/", f"{BIN}/")
     done = subprocess.run(
         ["bash", "-c", line],
         env={**sandbox.environ, "PATH": f"{BIN}:{sandbox.environ['PATH']}"},

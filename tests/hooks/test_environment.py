@@ -44,6 +44,7 @@ def odd_environments(folder: Path) -> dict[str, dict[str, str]]:
     return {
         "AppImage": {"PYTHONHOME": image, "PYTHONPATH": f"{image}share/pyshared/:"},
         "modules": {"PYTHONPATH": str(folder)},
+        "another Python": {"PYTHONEXECUTABLE": "/no/python", "__PYVENV_LAUNCHER__": "/no/python"},
         "library folder": {"PYTHONPLATLIBDIR": "lib64x"},
         "values Python refuses": {"PYTHONHASHSEED": "x", "PYTHONUTF8": "x"},
         "encoding": {"PYTHONIOENCODING": "none-such"},
@@ -61,8 +62,8 @@ def odd_environments(folder: Path) -> dict[str, dict[str, str]]:
 
 
 ODD = (
-    "AppImage", "modules", "library folder", "values Python refuses", "encoding", "words", "locale",
-    "C locale", "odd names", "40 KB",
+    "AppImage", "modules", "another Python", "library folder", "values Python refuses", "encoding",
+    "words", "locale", "C locale", "odd names", "40 KB",
 )  # fmt: skip
 
 

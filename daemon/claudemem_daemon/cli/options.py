@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from claudemem_daemon.context.sanitize import one_line
+from claudemem_daemon.context.sanitize import one_line, tagless
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.local import caller_environment
 from claudemem_daemon.question import Question, contradiction
@@ -136,10 +136,10 @@ def waiting(words: str) -> Iterator[None]:
 
 
 def plain(text: str, limit: int = 200) -> str:
-    """A stranger's text for a terminal: one line, no escape sequence, printable. Nothing is cut in
-    a pipe."""
-    most = limit if sys.stdout.isatty() else None
-    return one_line(text, most).encode("utf-8", "replace").decode()
+    """A stranger's text: one line, no escape sequence, printable, and cut for a terminal. In a pipe,
+    which may lead to an assistant, nothing is cut and no tag opens."""
+    shown = one_line(text, limit) if sys.stdout.isatty() else tagless(one_line(text))
+    return shown.encode("utf-8", "replace").decode()
 
 
 def path_text(path: str) -> str:

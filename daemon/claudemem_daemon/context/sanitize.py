@@ -44,6 +44,7 @@ _MARKUP: Final = re.compile(
     r"|\\(?=[!-/:-@\[-`{-~]|$)"  # a backslash that Markdown would take for an escape
     r"|&(?=#?[0-9A-Za-z]{1,32};)"  # an entity that a reader would decode
 )
+_TAG: Final = re.compile(r"<(?![\s=<\d-])")
 _MARKUP_SIGNS: Final = "`|[]<\\&"
 """What markup begins with; to look for each is much faster than to search for the pattern."""
 _LEADING: Final = re.compile(r"[#>+=~*_-]|[0-9]{1,9}(?=[.)])")
@@ -85,6 +86,11 @@ def inert(raw: str, max_chars: int | None = None) -> str:
         return line
     digits = first.end() if first.group().isdigit() else 0
     return f"{line[:digits]}\\{line[digits:]}"
+
+
+def tagless(line: str) -> str:
+    """`line`, in which `<` begins no tag; comparisons and arrows stay."""
+    return _TAG.sub("&lt;", line)
 
 
 def clipped(line: str, max_chars: int) -> str:
