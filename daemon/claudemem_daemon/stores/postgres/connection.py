@@ -3,7 +3,6 @@ where the network swallows packets."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import select
 import time
@@ -28,6 +27,7 @@ SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 STATE: Final = (
     f"{SNAPSHOT}, (extract(epoch FROM now()) * 1000000)::bigint,"
     " pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot()),"
+    " pg_backend_pid(),"
     " set_config('jit', 'off', true), set_config('enable_sort', 'off', true),"
     " set_config('enable_bitmapscan', 'off', true),"
     " set_config('plan_cache_mode', 'force_generic_plan', true)"
@@ -61,6 +61,9 @@ class Session:
         self._deadline = Deadline.after(0)
         self._allowed = 0.0
         """Seconds that the server lets a statement take, in the transaction that runs."""
+        self._is_direct = False
+        """Whether no pooler is between, which would give the next transaction another server
+        process, without the statements that this one has prepared."""
         self._prepared: dict[str, bytes] = {}
         """Text of a statement -> its name on the server."""
         self._unread = 0
@@ -98,7 +101,10 @@ class Session:
         to which microsecond it has every row. Rows dated later may be of a transaction that began
         earlier: while one runs, those of the last seconds are not sure."""
         self._deadline = deadline
-        ((snapshot, now, running, *_),) = self._ask(Query(BEGIN), self._timeout(), Query(STATE))
+        state = self._ask(Query(BEGIN), self._timeout(), Query(STATE))
+        ((snapshot, now, running, process, *_),) = state
+        # A pooler tells a number of its own.
+        self._is_direct = process == self._server.backend_pid
         return snapshot, now - (LATE_MICROSECONDS if running else 0)
 
     def snapshot(self, deadline: Deadline) -> str:
@@ -163,10 +169,8 @@ class Session:
         for query in queries:
             values = [_encoded(value) for value in query.parameters]
             name = self._prepared.get(query.text)
-            if name is None and len(self._prepared) < MAX_PREPARED:
-                # Behind some poolers a name meets what another session has prepared by it.
-                name = hashlib.sha256(query.text.encode()).hexdigest()[:32].encode()
-                self._prepared[query.text] = name
+            if name is None and self._is_direct and len(self._prepared) < MAX_PREPARED:
+                name = self._prepared[query.text] = b"%d" % len(self._prepared)
                 self._server.send_prepare(name, _numbered(query.text))
             if name is not None:
                 self._server.send_query_prepared(name, values, result_format=BINARY)
@@ -239,9 +243,6 @@ def translate(path: str, state: str, message: str) -> StoreError:
         return store_error(path, "refused", what)
     if state in ("42P01", "42703"):
         return store_error(path, "foreign", f"not the database of a claude-mem server ({line})")
-    if state in ("26000", "42P05"):
-        what = "the pooler before the server keeps no prepared statements; see docs/postgres.md"
-        return store_error(path, "unreadable", what)
     if NO_PASSWORD.search(message):
         what = "the server refuses the password; put the right one into ~/.pgpass"
         return store_error(path, "refused", what)
