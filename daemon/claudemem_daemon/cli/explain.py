@@ -73,7 +73,8 @@ def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
             screen.say(line, whole=line.startswith("  sqlite3 "))
         screen.say(f"\nanswered in {seconds * 1000:.1f} ms")
     elif not shape["observation"]:
-        screen.say("\n`explain ID` tells of one row, `explain --verbose` how it was asked.", "dim")
+        more = "\n`explain ID` is about one row; --verbose adds settings, keys, stores and SQL"
+        screen.say(more, "dim")
 
 
 def _print_fate(fate: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
     """
     question = make_question(**where)
     refs = lookup.parse_refs(ids)
-    shape = _asked(
+    shape = _ask(
         "/v1/observations",
         question,
         lambda pipeline, until: lookup.shown(pipeline, question, refs, until),
@@ -68,7 +68,7 @@ def search_command(
     """
     question = make_question(**options)
     text, newer = " ".join(words), lookup.parse_since(since)
-    shape = _asked(
+    shape = _ask(
         "/v1/search",
         question,
         lambda pipeline, until: lookup.searched(pipeline, question, text, newer, until),
@@ -103,7 +103,7 @@ def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
     """
     question = make_question(**options)
     newer = lookup.parse_since(since)
-    shape = _asked(
+    shape = _ask(
         "/v1/projects",
         question,
         lambda pipeline, until: lookup.projects(pipeline, question, newer, until),
@@ -115,7 +115,7 @@ def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
         _print_projects(shape)
 
 
-def _asked(
+def _ask(
     route: str, question: Question, here: Callable[[Pipeline, Deadline], Any], **extra: str
 ) -> dict[str, Any]:
     parameters = {**parameters_of(question), **extra}

@@ -174,10 +174,7 @@ def _give_output_up() -> None:
 def _say(message: str, code: int) -> int:
     encoding = sys.stderr.encoding or "utf-8"
     text = message.encode(encoding, "backslashreplace").decode(encoding)
-    if sys.stderr.isatty():
-        from claudemem_daemon.cli import screen
+    from claudemem_daemon.cli.options import colours
 
-        screen.say(text, "red", label=f"{PROGRAM}: ", errors=True)
-    else:
-        print(f"{PROGRAM}: {text}", file=sys.stderr)
+    click.secho(f"{PROGRAM}: {text}", fg="red", err=True, color=colours(sys.stderr))
     return code

@@ -31,7 +31,7 @@ POLL_SECONDS = 0.02
 def run_command(serve: Serve) -> int:
     """Run the daemon in the foreground, until SIGTERM or Ctrl-C.
 
-    One daemon a user: a second one says "already running" and exits 1 (0 under a service manager).
+    One daemon per user: a second one says "already running" and exits 1 (0 under a service manager).
     SIGHUP reads the settings again.
     """
     return serve(os.environ)

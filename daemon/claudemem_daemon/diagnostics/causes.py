@@ -117,7 +117,7 @@ def _not_excluded(shape: Mapping[str, Any], warning: Mapping[str, str]) -> str:
 def _limit(shape: Mapping[str, Any]) -> Iterator[Finding]:
     if shape["filters"]["limit"] == 0 and shape["keys"]:
         if shape["filters"]["sources"][LIMIT]["origin"] == "request":
-            yield Finding("limit_zero", "the limit is 0, as asked for", "leave --limit 0 away")
+            yield Finding("limit_zero", "the limit is 0, as asked for", "leave out --limit 0")
         else:
             sentence = f"the limit is 0 ({_source(shape, LIMIT)}), so no observation is shown"
             yield Finding("limit_zero", sentence, paste(shape, LIMIT, DEFAULT_LIMIT))

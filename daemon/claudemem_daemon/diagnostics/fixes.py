@@ -28,7 +28,7 @@ def paste(shape: Mapping[str, Any], key: str, value: object) -> str:
         detail.partition(" in ") if detail.startswith("CLAUDE_MEM_") else ("", "", detail)
     )
     if origin == "request":
-        return f"leave the option away, or give it another value than {_text(source['value'])}"
+        return f"leave the option out, or give it another value than {_text(source['value'])}"
     if origin in ("caller", "daemon"):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return f"export {name or key}={quoted(text)}"

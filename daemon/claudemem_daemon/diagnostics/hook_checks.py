@@ -60,7 +60,7 @@ def _entries(platform: Platform, there: Installed) -> Finding:
         return Finding("hooks", f"{name}: the program in its entries {trouble}", fix, "error")
     if count > expected:
         message = f"{count} entries of ours for {expected} events"
-        fix = "keep one an event, or context comes twice"
+        fix = "keep one per event, or context comes twice"
     elif count < expected:
         message = f"{count} of {expected} entries are there"
     elif there.untrusted:

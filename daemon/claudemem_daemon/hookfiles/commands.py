@@ -49,7 +49,7 @@ def lasting_launcher(environ: Mapping[str, str], argv0: str) -> str:
     installer = "pipx install" if "pipx" in program else "uv tool install"
     raise InvalidRequest(
         f"this program is in a cache ({cache}) and goes when that is pruned: install it for good,"
-        f" `{installer} {shlex.quote(_source())}`, and say it again with that one"
+        f" `{installer} {shlex.quote(_source())}`, and run this again with that one"
     )
 
 
