@@ -99,8 +99,6 @@ class Connection:
         self.opening = opening
         self.mode = mode
         self.guard = Guard()
-        self.rollback_journal = False
-        """Whether a writer waits for our locks."""
         self.schema_version = 0
         self._schema_size: tuple[apsw.SQLiteValue, ...] = ()
         self._checked: State | None = None
@@ -111,10 +109,6 @@ class Connection:
         db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE)
         db.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
         db.set_progress_handler(self.guard, STEPS)
-
-    @property
-    def locked(self) -> bool:
-        return self.mode == "usual"
 
     def prepare(self, deadline: Deadline) -> None:
         """Open the file, once before the first query: only a statement tells whether it can be
@@ -129,16 +123,17 @@ class Connection:
         self.guard.budget = None
         self.db.set_busy_timeout(max(1, int(deadline.remaining() * 1000)))
 
-    def begin(self, deadline: Deadline) -> None:
-        """Fix the state that is read; waits for a lock no longer than the deadline."""
+    def begin(self, deadline: Deadline) -> bool:
+        """Fix the state that is read; waits for a lock no longer than the deadline. Whether the
+        store has a rollback journal, with which a writer waits for our locks."""
         self.wait_until(deadline)
         self.db.execute("BEGIN")
         # The transaction begins with the first reading.
         version = int(self._cell("PRAGMA schema_version"))  # type: ignore[arg-type]  # a number
-        self.rollback_journal = self._cell("PRAGMA journal_mode") != "wal"
         if version != self.schema_version:
             self.schema_version = version
             self._schema_size = ()
+        return self._cell("PRAGMA journal_mode") != "wal"
 
     def fits(self, main: State | None) -> bool:
         """Whether what SQLite remembers of the schema is the file's. A file that was overwritten in
@@ -174,7 +169,6 @@ class ChangeCounter:
     def __init__(self, path: str, busy_ms: int) -> None:
         """Waits that long for a lock. Raises `apsw.Error`."""
         self._db = _opened(path, "usual", 2)
-        self._busy_ms = busy_ms
         self._db.set_busy_timeout(busy_ms)
         # With more it would hold 85 KB ready for pages that nobody asks it for.
         self._db.execute("PRAGMA cache_size = 1", can_cache=False).fetchall()
@@ -183,9 +177,7 @@ class ChangeCounter:
     def commits(self, busy_ms: int) -> int:
         """Changes with every commit of another connection. Waits that long for a lock. Raises
         `apsw.Error`."""
-        if busy_ms != self._busy_ms:
-            self._busy_ms = busy_ms
-            self._db.set_busy_timeout(busy_ms)
+        self._db.set_busy_timeout(busy_ms)
         rows = self._cursor.execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])  # type: ignore[arg-type]  # a whole number, always
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import ClassVar, Final
 
 import apsw
@@ -71,35 +71,30 @@ class SqliteStore:
             raise StoreError(known.message, path=known.path, reason=known.reason)
         started = time.monotonic()
         try:
-            with self._begun(deadline, locked) as reader:
+            connection, schema, version = self._begin(deadline, locked)
+            number = self._states.number
+            reader = SqliteReader(connection, schema, version, number, self._remembered)
+            healthy = False
+            before = file_state(self.path).state if self._untouched else None
+            try:
                 # Before the reading: what goes wrong in its middle is told by `failed`.
                 self._error = None
                 yield reader
+                healthy = version.number > 0
+                if self._untouched and connection.mode == "immutable":
+                    wal = has_content(self.path + "-wal")
+                    if wal or file_state(self.path).state != before:
+                        raise store_error(self.path, "busy", "written to while it was read")
+            except (apsw.Error, StoreError):
+                reader.confirm()
+                raise
+            finally:
+                self._give_back(connection, healthy=healthy)
         except StoreChanged:
             raise
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise self.failed(as_store_error(error, self.path)) from None
         self._read_ms = (time.monotonic() - started) * 1000
-
-    @contextmanager
-    def _begun(self, deadline: Deadline, locked: bool) -> Iterator[SqliteReader]:
-        connection, schema, version = self._begin(deadline, locked)
-        number = self._states.number
-        reader = SqliteReader(connection, schema, version, number, self._remembered)
-        healthy = False
-        before = file_state(self.path).state if self._untouched else None
-        try:
-            yield reader
-            healthy = version.number > 0
-            if self._untouched and connection.mode == "immutable":
-                wal = has_content(self.path + "-wal")
-                if wal or file_state(self.path).state != before:
-                    raise store_error(self.path, "busy", "written to while it was read")
-        except (apsw.Error, StoreError):
-            reader.confirm()
-            raise
-        finally:
-            self._give_back(connection, healthy=healthy)
 
     @property
     def idle_since(self) -> float | None:
@@ -142,38 +137,27 @@ class SqliteStore:
             before, racy = (0, True) if resting else self._number(deadline)
             mode = "immutable" if resting else self._mode(before, locked)
             try:
-                connection = self._take(mode, deadline)
+                with ExitStack() as undo:
+                    connection = self._take(mode, deadline)
+                    undo.callback(self._give_back, connection, healthy=False)
+                    self._rollback_journal = connection.begin(deadline)
+                    number = 0 if connection.mode == "immutable" else before
+                    usual = connection.mode == "usual"
+                    changed = number and usual and self._number(deadline)[0] != number
+                    if identity != check_openable(self.path) or (changed and left):
+                        continue
+                    if not connection.fits(self._states.main):
+                        self._states.opening += 1
+                        continue
+                    number, still = 0 if changed else number, self._states.still
+                    version = StoreVersion(self.path, identity, number, racy, still)
+                    schema = self._schema_of(connection)
+                    undo.pop_all()
+                    return connection, schema, version
             except (apsw.Error, StoreError):
                 if mode != "nolock":
                     raise
                 locked = True
-                continue
-            good = False
-            try:
-                connection.begin(deadline)
-                number = 0 if connection.mode == "immutable" else before
-                changed = number and connection.locked and self._number(deadline)[0] != number
-                replaced = identity != check_openable(self.path)
-                if not replaced and not connection.fits(self._states.main):
-                    self._states.opening += 1
-                    replaced = True
-                good = not replaced and (not changed or not left)
-                if good:
-                    number = 0 if changed else number
-                    self._rollback_journal = connection.rollback_journal
-                    return (
-                        connection,
-                        self._schema_of(connection),
-                        StoreVersion(self.path, identity, number, racy, self._states.still),
-                    )
-            except (apsw.Error, StoreError):
-                good = False
-                if mode != "nolock":
-                    raise
-                locked = True
-            finally:
-                if not good:
-                    self._give_back(connection, healthy=False)
         what = "replaced again and again while it was opened"
         raise store_error(self.path, "unreadable", what)
 
