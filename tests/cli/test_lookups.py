@@ -192,6 +192,14 @@ def test_no_words_are_syntax(world: World, words: str) -> None:
         assert answer.json()["warnings"] == []
 
 
+def test_a_word_is_found_in_a_list_that_has_it_escaped(world: World, tmp_path: Path) -> None:
+    store = make_store(tmp_path / "lists" / "claude-mem.db")
+    add_observation(store, project="app", facts=json.dumps(["it is in C:\\app, 'or' \"not\""]))
+    with set_to(world, CLAUDE_MEM_DAEMON_STORES={"*": [store]}):
+        for word in ('"not"', "c:\\APP"):
+            assert refs(get(world, "/v1/search", q=word)) == ["b1"]
+
+
 @pytest.mark.parametrize("damage", ["strange", "broken"])
 def test_an_index_that_cannot_be_read_is_done_without(tmp_path: Path, damage: str) -> None:
     home, root = tmp_path / "home", tmp_path / "w"

@@ -59,7 +59,7 @@ def test_rows_of_both_kinds_of_store_are_one_list(machine: Machine, admin: Admin
 def test_ids_are_text_by_which_rows_are_shown(machine: Machine, admin: Admin) -> None:
     identity = add_row(
         admin, "shop", "A row in full", at="2100-01-01T00:00:00Z", narrative="All of it.",
-        facts=["one", "two"],
+        facts=["one", '"two"'],
     )  # fmt: skip
     summary = add_row(
         admin, "shop", None, kind="summary", at="2100-01-01T00:00:00Z", request="Fix the cart"
@@ -72,14 +72,15 @@ def test_ids_are_text_by_which_rows_are_shown(machine: Machine, admin: Admin) ->
             {"ids": f"{row['ref']},Sb:{summary[:8]},b:ffffffff", "cwd": str(machine.shop)},
         ).json()
         assert [(one["narrative"], one["facts"]) for one in shown["observations"]] == [
-            ("All of it.", ["one", "two"])
+            ("All of it.", ["one", '"two"'])
         ]
         assert [one["request"] for one in shown["summaries"]] == ["Fix the cart"]
         assert shown["missing"] == ["b:ffffffff"]
         found = daemon.get("/v1/search", {"q": "narrative full", "cwd": str(machine.shop)}).json()
         assert not found["observations"]
-        found = daemon.get("/v1/search", {"q": "row full", "cwd": str(machine.shop)}).json()
-        assert titles(found) == ["A row in full"]
+        for words in ("row full", '"two'):
+            found = daemon.get("/v1/search", {"q": words, "cwd": str(machine.shop)}).json()
+            assert titles(found) == ["A row in full"]
         why = daemon.post("/v1/explain", {"cwd": str(machine.shop), "observation": row["ref"]})
         assert why.status == 200, why.text
         listed = daemon.get("/v1/projects", {"cwd": str(machine.shop)}).json()["projects"]

@@ -6,6 +6,7 @@ are the rows' ids). Where there is one it is used, else the rows themselves are 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -16,6 +17,8 @@ from claudemem_daemon.stores.sql import LIST, Statement, both, id_list
 
 COLUMNS: Final = ("title", "subtitle", "narrative", "text", "facts", "concepts")
 """What claude-mem's index holds of a row."""
+LISTS: Final = ("facts", "concepts")
+"""Those of them that are JSON."""
 MAX_WORDS: Final = 32
 MAX_WORD: Final = 200
 MAX_MATCHES: Final = 20_000
@@ -55,12 +58,24 @@ def in_index(words: Sequence[str]) -> Statement:
 def in_rows(schema: Schema, words: Sequence[str], ids: Sequence[int]) -> Statement:
     """Those of `ids` whose rows hold every word somewhere."""
     columns = [name for name in COLUMNS if name in schema.observations]
-    somewhere = " OR ".join(rf"{bounded(name)} LIKE ? ESCAPE '\'" for name in columns)
-    patterns = ("%" + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in words)
     where = both(
         Statement(f"id IN {LIST}", (id_list(schema, "observations", ids),)),
-        *(Statement(f"({somewhere or '0'})", (pattern,) * len(columns)) for pattern in patterns),
+        *(_somewhere(word, columns) for word in words),
     )
     return Statement(
         f"SELECT id FROM observations NOT INDEXED WHERE {where.text}", where.parameters
     )
+
+
+def escaped(word: str) -> str:
+    """The word as it is in the text of a JSON list."""
+    return json.dumps(word, ensure_ascii=False)[1:-1]
+
+
+def _somewhere(word: str, columns: Sequence[str]) -> Statement:
+    forms = [(name, word) for name in columns]
+    if escaped(word) != word:
+        forms += [(name, escaped(word)) for name in columns if name in LISTS]
+    text = " OR ".join(rf"{bounded(name)} LIKE ? ESCAPE '\'" for name, _ in forms)
+    patterns = ("%" + re.sub(r"([\\%_])", r"\\\1", form) + "%" for _, form in forms)
+    return Statement(f"({text or '0'})", tuple(patterns))

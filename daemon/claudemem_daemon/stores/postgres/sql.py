@@ -24,7 +24,7 @@ from claudemem_daemon.stores.bounds import (
 from claudemem_daemon.stores.counting import MAX_VALUES
 from claudemem_daemon.stores.rows import CELLS
 from claudemem_daemon.stores.sql import Table, Wanted
-from claudemem_daemon.stores.words import MAX_MATCHES
+from claudemem_daemon.stores.words import MAX_MATCHES, escaped
 
 Parameter = str | int | tuple[str, ...]
 Position = tuple[int, str]
@@ -245,8 +245,9 @@ def containing(words: Sequence[str], ids: Sequence[str]) -> Query:
         f"SELECT o.id, {MICROSECONDS} FROM observations AS o,"
         f" LATERAL (SELECT lower(concat_ws(' ', {', '.join(cells)})) AS held OFFSET 0) AS texts"
         " WHERE o.id = ANY(%s)"
-        " AND (SELECT bool_and(strpos(held, lower(word)) > 0) FROM unnest(%s::text[]) AS word)",
-        (tuple(ids), tuple(words)),
+        " AND (SELECT bool_and(strpos(held, lower(word)) > 0 OR strpos(held, lower(in_list)) > 0)"
+        " FROM unnest(%s::text[], %s::text[]) AS forms(word, in_list))",
+        (tuple(ids), tuple(words), tuple(map(escaped, words))),
     )
 
 
