@@ -24,7 +24,6 @@ from claudemem_daemon.selection.sources import Source, Sources
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Row
-from claudemem_daemon.stores.sql import Wanted
 
 Disposition = Literal[
     "included",
@@ -129,17 +128,16 @@ def _count(
     if not source.admitted:
         accounts.others[store] = source.reader.all_rows()
         return passing
-    theirs = _theirs(source, wanted, ownership)
-    without = frozenset(number for ids in theirs.values() for number in ids)
-    groups = source.reader.groups(wanted, without=without)
+    theirs = ownership.others_rows(source.reader, wanted)
+    groups = source.reader.groups(wanted, without=theirs)
     reasons = [reason_of(group, sources.resolved.keys) for group in groups]
-    concepts = source.reader.lost_concepts(wanted, without) if "concept_filtered" in reasons else {}
-    ours = sum(group.rows for group in groups) + len(without)
+    concepts = source.reader.lost_concepts(wanted, theirs) if "concept_filtered" in reasons else {}
+    ours = sum(group.rows for group in groups) + len(theirs)
     accounts.others[store] = source.reader.all_rows() - ours
     accounts.concepts.update(concepts)
-    for key, ids in theirs.items():
-        accounts.count(store, key, "other_repository", len(ids))
-        accounts.passed.update(((store, number), "other_repository") for number in ids)
+    for group in source.reader.groups(wanted, sorted(theirs)) if theirs else ():
+        accounts.count(store, source.key_of(group), "other_repository", group.rows)
+    accounts.passed.update(((store, number), "other_repository") for number in theirs)
     for group, reason in zip(groups, reasons, strict=True):
         key = source.key_of(group)
         if reason is None:
@@ -158,20 +156,6 @@ def _totals(source: Source) -> Counter[tuple[str, str]]:
     with suppress(StoreError):
         for key in admitted.names:
             found[source.ref.path, key] = source.reader.how_many(admitted.wanted(key))
-    return found
-
-
-def _theirs(source: Source, wanted: Wanted, ownership: Ownership) -> dict[str, frozenset[int]]:
-    """Key -> ids of its rows that are another repository's, which no filter comes before."""
-    found: dict[str, frozenset[int]] = {}
-    seen: set[int] = set()
-    if not ownership.others_rows(source.reader, wanted):
-        return found
-    for key in source.admitted.names:
-        only = source.admitted.wanted(key)
-        of_key = wanted._replace(projects=only.projects, merged=only.merged)
-        found[key] = ownership.others_rows(source.reader, of_key) - seen
-        seen |= found[key]
     return found
 
 
