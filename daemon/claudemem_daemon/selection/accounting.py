@@ -20,7 +20,8 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.merge import Ending, endings
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import Source, Sources
+from claudemem_daemon.selection.source import Source
+from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.rows import Row

@@ -14,10 +14,12 @@ from typing import Final, NamedTuple
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
+from claudemem_daemon.selection.lost import large_cells
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Summary, row_ref
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import ALL, Source, Sources, large_cells
+from claudemem_daemon.selection.source import Source
+from claudemem_daemon.selection.sources import ALL, Sources
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.sql import TABLES, Table
 from claudemem_daemon.warning import AnswerWarning

@@ -11,7 +11,8 @@ from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import Source, Sources
+from claudemem_daemon.selection.source import Source
+from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.plans import candidate
 from claudemem_daemon.stores.rows import Row, content_key

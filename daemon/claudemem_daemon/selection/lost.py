@@ -1,11 +1,14 @@
-"""Rows that cost only themselves."""
+"""Rows, and parts of rows, that are left out by themselves."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from claudemem_daemon.selection.merge import Chosen
+from claudemem_daemon.selection.source import Source
+from claudemem_daemon.stores.bounds import LISTS, most_bytes
 from claudemem_daemon.stores.failures import log_fault
 from claudemem_daemon.warning import AnswerWarning
 
@@ -40,3 +43,20 @@ def _warning(store: str, rows: int, what: str) -> AnswerWarning:
     which = "1 row has an id or a value" if rows == 1 else f"{rows:,} rows have ids or values"
     message = f"{store}: {which} that cannot be {what}: left out"
     return AnswerWarning("store_rows", message, path=store)
+
+
+def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
+    """What of the rows is cut or left out, by store and column."""
+    found = Counter(
+        (chosen.origin.ref.path, name) for chosen in rows for name, _ in chosen.row.large
+    )
+    return tuple(
+        AnswerWarning(
+            "cell_too_large",
+            f"{path}: {column} of {count} {'row' if count == 1 else 'rows'} larger than"
+            f" {most_bytes(column) // 1024} KiB: {'left out' if column in LISTS else 'cut'}",
+            path=path,
+            key=column,
+        )
+        for (path, column), count in found.items()
+    )

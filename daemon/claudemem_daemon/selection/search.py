@@ -16,10 +16,12 @@ from typing import Final, NamedTuple
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.private import without_private
 from claudemem_daemon.resolved import ResolvedQuestion
+from claudemem_daemon.selection.lost import large_cells
 from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.model import Observation
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import ALL, Source, Sources, large_cells
+from claudemem_daemon.selection.source import Source
+from claudemem_daemon.selection.sources import ALL, Sources
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, text

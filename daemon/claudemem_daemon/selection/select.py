@@ -14,10 +14,12 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted
+from claudemem_daemon.selection.lost import large_cells
 from claudemem_daemon.selection.merge import Merged, merge
 from claudemem_daemon.selection.model import Observation, ProjectReport, Selection, Summary
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.selection.sources import USUAL_ROW, Source, Sources, large_cells
+from claudemem_daemon.selection.source import Source
+from claudemem_daemon.selection.sources import USUAL_ROW, Sources
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.letters import lower

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,15 +13,12 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE, Dependency
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.admission import Admitted, match_keys
-from claudemem_daemon.selection.flow import Flow
+from claudemem_daemon.selection.admission import match_keys
 from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
-from claudemem_daemon.stores.bounds import LISTS, most_bytes
-from claudemem_daemon.stores.counting import RowGroup
+from claudemem_daemon.selection.source import Flow, Source
 from claudemem_daemon.stores.failures import DAMAGED, as_store_error
-from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import StoreRef, StoreReport
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
@@ -48,26 +44,6 @@ WRITING_IN_FULL: Final = (150e-6, 2 / 3)
 """Seconds, about, that it takes to write a row into the answer, as a line and with its narrative;
 and the share of the time that is reserved for it where so many rows are asked for that this
 counts."""
-
-
-@dataclass(eq=False, slots=True)
-class Source:
-    """One open store and what of it belongs to the question. Compared by identity: it stands for
-    its rows in the merge."""
-
-    ref: StoreRef
-    reader: StoreReader
-    admitted: Admitted
-    summaries: Admitted
-    flows: dict[Table, Flow] = field(default_factory=dict)
-
-    def admits(self, table: Table) -> Admitted:
-        return self.admitted if table == "observations" else self.summaries
-
-    def key_of(self, row: Row | RowGroup) -> str:
-        """The key that admitted observations: their own project's, or the one they were merged
-        into."""
-        return row.project if row.project in self.admitted.projects else row.merged or row.project
 
 
 @dataclass(slots=True)
@@ -290,20 +266,3 @@ class Sources:
     def _note(self, source: Source, error: StoreError) -> None:
         self.failures[source.ref.path] = error
         self.pool.failed(source.ref, error)
-
-
-def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
-    """What of the rows is cut or left out, by store and column."""
-    found = Counter(
-        (chosen.origin.ref.path, name) for chosen in rows for name, _ in chosen.row.large
-    )
-    return tuple(
-        AnswerWarning(
-            "cell_too_large",
-            f"{path}: {column} of {count} {'row' if count == 1 else 'rows'} larger than"
-            f" {most_bytes(column) // 1024} KiB: {'left out' if column in LISTS else 'cut'}",
-            path=path,
-            key=column,
-        )
-        for (path, column), count in found.items()
-    )

@@ -1,14 +1,19 @@
-"""The candidates of one store and table, as far as they are asked for."""
+"""One open store, and the candidates of its tables as far as they are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.selection.admission import Admitted
+from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import StoreReader
+from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.plans import AT_ONCE, Candidate
+from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sql import Table, Wanted
 
 MAX_REMEMBERED: Final = 100
@@ -65,3 +70,23 @@ class Flow:
         """One left in the middle holds a cursor, and that the transaction."""
         if self._rest is not None:
             self._rest.close()
+
+
+@dataclass(eq=False, slots=True)
+class Source:
+    """One open store and what of it belongs to the question. Compared by identity: it stands for
+    its rows in the merge."""
+
+    ref: StoreRef
+    reader: StoreReader
+    admitted: Admitted
+    summaries: Admitted
+    flows: dict[Table, Flow] = field(default_factory=dict)
+
+    def admits(self, table: Table) -> Admitted:
+        return self.admitted if table == "observations" else self.summaries
+
+    def key_of(self, row: Row | RowGroup) -> str:
+        """The key that admitted observations: their own project's, or the one they were merged
+        into."""
+        return row.project if row.project in self.admitted.projects else row.merged or row.project
