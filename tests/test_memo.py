@@ -182,7 +182,7 @@ class Looks:
 
 READ = {
     "settings": (".claude-mem/settings.json",),
-    "worktree": ("app/.git/worktrees",),
+    "worktree": ("app/.git/worktrees", "app/.git/worktrees/app-d/gitdir", "app-d/.git"),
 }
 """What a change makes a request read, after it looked at it."""
 

@@ -186,11 +186,7 @@ def _stat_now(path: str) -> _Stat:
             found = os.stat(path)
     except (OSError, ValueError) as error:
         return error.with_traceback(None), False, is_link
-    return found, _is_racy(found), is_link
-
-
-def _is_racy(found: os.stat_result) -> bool:
-    return abs(time.time_ns() - found.st_ctime_ns) < RACY_NS
+    return found, abs(time.time_ns() - found.st_ctime_ns) < RACY_NS, is_link
 
 
 def _state(seen: _Stat) -> State | None:
@@ -214,17 +210,6 @@ def file_state(path: str) -> FileState:
     state = FileState(path, _state(seen), seen[1])
     record(state)
     return state
-
-
-def open_file_state(path: str, handle: int) -> FileState:
-    """The state of a file that was opened without following a link. This request has then looked
-    at the path."""
-    found = os.fstat(handle)
-    seen = (found, _is_racy(found), False)
-    known = _of_request.get()
-    if known is not None:
-        known.setdefault(path, seen)
-    return FileState(path, _state(seen), seen[1])
 
 
 def file_state_now(path: str) -> FileState:

@@ -9,14 +9,11 @@ from contextlib import suppress
 from typing import Final
 
 from claudemem_daemon.dependencies import (
-    FileState,
     file_state,
     folder_identity,
     is_file,
     is_folder,
     once,
-    open_file_state,
-    record,
     something_at,
     unrecorded,
 )
@@ -26,10 +23,10 @@ MAX_CONFIG_BYTES: Final = 256 << 20
 """Tools write thousands of branches into one config; what is longer than this is no config."""
 
 
-def _open(path: str, max_bytes: int, flags: int = 0) -> int:
+def _open(path: str, max_bytes: int) -> int:
     """A descriptor of a regular file. Raises `OSError` or `ValueError` for what is missing,
     unreadable, huge or of another kind."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     seen = os.fstat(handle)
     if stat.S_ISREG(seen.st_mode) and seen.st_size <= max_bytes:
         return handle
@@ -37,38 +34,19 @@ def _open(path: str, max_bytes: int, flags: int = 0) -> int:
     raise OSError(f"{path} is no file of at most {max_bytes} bytes")
 
 
-def _read(path: str) -> tuple[str | None, FileState]:
-    try:
-        handle = _open(path, MAX_BYTES, os.O_NOFOLLOW)
-        state = open_file_state(path, handle)
-    except FileNotFoundError:
-        return None, FileState(path, None)
-    except (OSError, ValueError):
-        # Perhaps a link. The path is looked at before it is read, or a change in between would
-        # not show.
-        state = file_state(path)
-        try:
-            handle = _open(path, MAX_BYTES)
-        except (OSError, ValueError):
-            return None, state
+def _read(path: str) -> str | None:
     data = b""
-    with open(handle, "rb") as file, suppress(OSError):
+    with suppress(OSError, ValueError), open(_open(path, MAX_BYTES), "rb") as file:
         data = file.read(MAX_BYTES)
-    text = "" if b"\0" in data else os.fsdecode(data.rstrip(b"\r\n"))
-    return text or None, state
-
-
-def read_line_and_state(path: str) -> tuple[str | None, FileState]:
-    """A one-line file as a path or name, without its line end; a name may hold line breaks, so only
-    the last ones go. None when there is nothing in it. And the file's state when it was read."""
-    text, state = once("content", path, _read)
-    record(state)
-    return text, state
+    return None if b"\0" in data else os.fsdecode(data.rstrip(b"\r\n")) or None
 
 
 def read_line(path: str) -> str | None:
-    """The line alone."""
-    return read_line_and_state(path)[0]
+    """A one-line file as a path or name, without its line end; a name may hold line breaks, so only
+    the last ones go. None when there is nothing in it."""
+    # The path is looked at before it is read, or a change in between would not show.
+    there = file_state(path).state is not None
+    return once("content", path, _read) if there else None
 
 
 def read_gitlink(path: str) -> str | None:
@@ -156,12 +134,8 @@ def truth(value: str | None) -> bool:
 
 def _config(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    try:
-        handle = _open(path, MAX_CONFIG_BYTES)
-    except (OSError, ValueError):
-        return found
     section = b""
-    with open(handle, "rb") as file, suppress(OSError):
+    with suppress(OSError, ValueError), open(_open(path, MAX_CONFIG_BYTES), "rb") as file:
         for raw in file:
             line = raw.strip()
             head = _SECTION.match(line) if line.startswith(b"[") else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from typing import Final, TypeVar
+from typing import Final
 
 from claudemem_daemon.dependencies import (
     each_path_once,
@@ -29,7 +29,7 @@ from claudemem_daemon.repository.separate import with_main
 from claudemem_daemon.repository.worktrees import Listing, list_worktrees
 from claudemem_daemon.warning import AnswerWarning
 
-MAX_REMEMBERED: Final = 512
+MAX_KNOWN: Final = 512
 WORKTREE_WEIGHT: Final = 20
 """Bytes; the worktrees themselves belong to their list, which is shared."""
 
@@ -42,15 +42,13 @@ a warm answer more than everything else."""
 
 
 class Repositories:
-    """What was resolved, by working directory, and what was learned on the way: which folders
-    belonged to which repository before they were removed. Safe from several threads."""
+    """What was resolved, by working directory. Safe from several threads."""
 
     def __init__(self, home: str | None, memo: Memo | None = None) -> None:
         self._home = os.path.realpath(home) if home else None
         self._memo = memo or Memo()
-        self._seen: OrderedDict[str, Repository] = OrderedDict()
+        self._known: OrderedDict[str, Repository] = OrderedDict()
         """By common dir, or by folder outside any."""
-        self._checkouts: OrderedDict[str, str] = OrderedDict()
         self._notices: Notices | None = None
         self._lock = threading.Lock()
 
@@ -76,14 +74,18 @@ class Repositories:
         with recording() as recorded:
             repository = self._resolve(cwd)
         repository = repository._replace(dependencies=tuple(recorded.values()))
+        key = repository.common_dir or repository.cwd
         with self._lock:
-            _remember(self._seen, repository.common_dir or repository.cwd, repository)
+            self._known[key] = repository
+            self._known.move_to_end(key)
+            while len(self._known) > MAX_KNOWN:
+                self._known.popitem(last=False)
         return repository
 
     def known(self) -> tuple[Repository, ...]:
         """The repositories answered for so far, each once."""
         with self._lock:
-            return tuple(self._seen.values())
+            return tuple(self._known.values())
 
     def close(self) -> None:
         """Give the kernel its watches back."""
@@ -129,7 +131,6 @@ class Repositories:
         superproject = None
         if found.kind == "submodule" and found.top is not None and depth < MAX_DEPTH:
             superproject = self._superproject(found.main or found.top, common_dir, depth)
-        self._remember_checkouts(found.main, worktrees)
         return Repository(
             kind=found.kind,
             cwd=cwd,
@@ -203,52 +204,24 @@ class Repositories:
             return anew
         return anew.watched(group)
 
-    def _remember_checkouts(self, main: str | None, worktrees: tuple[Worktree, ...]) -> None:
-        paths = [*([main] if main is not None else []), *(tree.path for tree in worktrees)]
-        with self._lock:
-            for path in paths:
-                _remember(self._checkouts, path, paths[0], most=MAX_REMEMBERED * 8)
-
     def _vanished(self, cwd: str, found: Found, depth: int) -> Repository:
-        """A folder that is gone: the repository it was seen in as a checkout, or the one around
-        what is left of its path, or nothing."""
-        real = found.real
-        there = os.path.dirname(real)
+        """A folder that is gone: the repository around what is left of its path, or nothing."""
+        there = os.path.dirname(cwd)
         while not is_folder(there):
             there = os.path.dirname(there)
-        with self._lock:
-            folder = real
-            while len(folder) > len(there) and folder not in self._checkouts:
-                folder = os.path.dirname(folder)
-            anchor = self._checkouts.get(folder)
-        seen = None
-        if anchor not in (None, folder) and len(folder) > len(there) and is_folder(anchor):
-            seen = self._resolve(anchor, depth)
-        elif there != self._home:
-            seen = self._resolve(_as_spelled(cwd, there), depth)
-        what = "this is no folder" if something_at(real) else "no such folder"
-        if seen is None or (seen.common_dir is None and seen.top is None):
+        real = real_path(there)
+        around = self._resolve(there, depth) if real != self._home else None
+        what = "this is no folder" if something_at(cwd) else "no such folder"
+        if around is None or (around.common_dir is None and around.top is None):
             warnings = (AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd),)
             return Repository("none", cwd, "", found.how, warnings=warnings)
-        repository = seen.main.path if seen.main is not None else seen.common_dir or seen.top
+        repository = around.main.path if around.main else around.common_dir or around.top
         message = f"{cwd}: {what}; answered for its repository, {repository}"
-        return seen._replace(
+        return around._replace(
             cwd=cwd,
-            current=_vanished_worktree(seen.worktrees, real, there) or seen.current,
-            warnings=(*seen.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
+            current=_vanished_worktree(around.worktrees, found.real, real) or around.current,
+            warnings=(*around.warnings, AnswerWarning("cwd_vanished", message, path=cwd)),
         )
-
-
-Value = TypeVar("Value")
-
-
-def _remember(
-    memory: OrderedDict[str, Value], key: str, value: Value, most: int = MAX_REMEMBERED
-) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    while len(memory) > most:
-        memory.popitem(last=False)
 
 
 def _with_current(
@@ -275,14 +248,6 @@ def _with_current(
 
 def _main(path: str) -> Worktree:
     return Worktree(path, os.path.basename(path), main=True)
-
-
-def _as_spelled(cwd: str, there: str) -> str:
-    """The folder `there` above `cwd`, by the name it has in `cwd`: links have names of their own."""
-    spelled = os.path.dirname(cwd)
-    while not is_folder(spelled):
-        spelled = os.path.dirname(spelled)
-    return spelled if real_path(spelled) == there else there
 
 
 def _vanished_worktree(worktrees: tuple[Worktree, ...], real: str, there: str) -> Worktree | None:

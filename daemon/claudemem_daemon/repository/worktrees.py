@@ -62,7 +62,7 @@ def list_worktrees(common_dir: str, known: Mapping[str, Link]) -> Listing:
         path = os.path.join(folder, name, "gitdir")
         link = known.get(path)
         if link is None or not link.state.holds():
-            text, state = gitfiles.read_line_and_state(path)
+            state, text = file_state(path), gitfiles.read_line(path)
             link = Link(state, _worktree(name, text, common_dir) if text is not None else None)
         links[path] = link
         dependencies.append(link.state)
