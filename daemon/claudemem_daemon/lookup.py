@@ -153,7 +153,7 @@ def parse_refs(texts: Iterable[str]) -> tuple[Ref, ...]:
     for part in parts:
         ref = parse_ref(part)
         if ref is None:
-            raise InvalidRequest(f"ids: {part[:40]!r} is no id; ids look like 12, b7 or S3")
+            raise InvalidRequest(f"ids: {part[:40]!r} is not an id such as 12, b7 or S3")
         refs.append(ref)
     if not refs:
         raise InvalidRequest("ids: give at least one, as in 12, b7 or S3")
@@ -174,5 +174,5 @@ def parse_since(text: str | None) -> int | None:
         return int(datetime.fromisoformat(text.strip()).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         raise InvalidRequest(
-            f"since: {text[:40]!r} is no time; 2d, 12h, 30m, 1w or 2026-01-31 is one"
+            f"since: {text[:40]!r} is not a time such as 2d, 12h, 30m, 1w or 2026-01-31"
         ) from None

@@ -610,6 +610,8 @@ def test_the_manual_names_every_command_and_completion_works(world: World) -> No
     page = ours(world, "man").stdout
     for name in COMMANDS:
         assert f"claudemem\\-daemon {name}" in page
+    assert page.replace("\n", "").isprintable()
+    assert ".nf\nFirst:  claudemem" in page
     for shell in ("bash", "zsh", "fish"):
         assert "claudemem" in ours(world, "completion", shell).stdout
     completed = ours(

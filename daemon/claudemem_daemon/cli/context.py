@@ -22,6 +22,7 @@ from claudemem_daemon.cli.options import (
 )
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
     Where it is empty, standard error says why.
     """
     if as_shape and human:
-        raise click.UsageError("--json and --human are two different outputs: give one of them")
+        raise InvalidRequest("give --json or --human, not both")
     question = make_question(**options, full=full, human=human)
 
     text: str = ask(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import click
 from click.shell_completion import get_completion_class
 
@@ -81,17 +83,22 @@ def _commands(group: click.Command, ctx: click.Context, name: str) -> list[str]:
             usage = " ".join(command.collect_usage_pieces(inside))
             lines += [".SS", _roff(f"{name} {sub} {usage}".strip()), _roff(command.help or "")]
             for parameter in command.get_params(inside):
-                option, text = parameter.get_help_record(inside) or ("--help", "")
-                if option != "--help":
-                    lines += [".TP", f".B {_roff(option)}", _roff(text) or "\\&"]
+                record = parameter.get_help_record(inside)
+                if record is not None and "--help" not in parameter.opts:
+                    lines += [".TP", f".B {_roff(record[0])}", _roff(record[1]) or "\\&"]
             lines += _commands(command, inside, f"{name} {sub}")
     return lines
 
 
 def _roff(text: str) -> str:
-    """Plain text as roff: nothing in it is a request or an escape."""
-    words = text.replace("\\", "\\e").replace("-", "\\-")
-    lines = [line.strip() for line in words.splitlines()]
-    return "\n".join(
-        f"\\&{line}" if line[:1] in (".", "'") else (line or ".PP") for line in lines
-    ).strip("\n")
+    """Plain text as roff: nothing in it is a request or an escape. A paragraph that click is not to
+    wrap keeps its lines."""
+    paragraphs = []
+    for paragraph in inspect.cleandoc(text).replace("\\", "\\e").replace("-", "\\-").split("\n\n"):
+        lines = [
+            f"\\&{line}" if line[:1] in (".", "'") else line for line in paragraph.splitlines()
+        ]
+        if lines[:1] == ["\b"]:
+            lines = [".nf", *lines[1:], ".fi"]
+        paragraphs.append("\n".join(lines))
+    return "\n.PP\n".join(paragraphs)

@@ -38,11 +38,9 @@ def deny_command(path: str | None) -> None:
     """
     with open_pipeline(os.environ) as pipeline:
         given = folder(path)
-        inside = [
-            store
-            for store in pipeline.trust.read().stores
-            if store == os.path.realpath(given) or store.startswith(os.path.realpath(given) + "/")
-        ]
+        real = os.path.realpath(given)
+        allowed = pipeline.trust.read().stores
+        inside = [store for store in allowed if store == real or store.startswith(real + "/")]
         named = [] if os.path.isfile(given) else list(_named(given, pipeline))
         denied = [store for store in dict.fromkeys((*inside, *named)) if pipeline.trust.deny(store)]
         for store in denied:
