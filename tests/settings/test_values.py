@@ -185,3 +185,12 @@ def test_no_key_that_means_something_is_called_a_slip() -> None:
         name: suggest(name) for name in (*KEYS, DATA_DIR, *CLAUDE_MEM_ONLY) if suggest(name)
     } == {}
     assert not CLAUDE_MEM_ONLY & {*KEYS, DATA_DIR}
+
+
+def test_a_mapped_folder_that_can_be_no_checkouts_path_is_told(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    key = "CLAUDE_MEM_DAEMON_STORES"
+    home.write({key: {"shop": "/a.db", "~/b": "/b.db", "*/c": "/c.db", "/d": "e.db"}})
+    assert list(home.ask().stores) == [f"{tmp_path}/b", "*/c", "/d"]
+    (warning,) = home.named(key)
+    assert warning.message.endswith("not absolute, left out: 'shop', 'e.db'")

@@ -102,6 +102,13 @@ def test_mapped_stores_come_on_top_of_the_shared_one(place: Place, key: str, sha
     assert paths(place.locate(stores={glob: (value,)})) == [mine, shared]
 
 
+def test_a_checkout_with_brackets_in_its_name_is_mapped_by_it(tmp_path: Path) -> None:
+    place = Place(tmp_path / "[id]")
+    mine = make_store(place.root / "mine.db")
+    assert paths(place.locate(stores={str(place.main): (mine,)})) == [mine]
+    assert paths(place.locate(stores={f"{place.root}/else*": (mine,)})) == []
+
+
 def test_a_glob_of_another_checkout_maps_nothing(place: Place) -> None:
     mine = make_store(place.root / "mine.db")
     assert paths(place.locate(stores={str(place.root / "elsewhere*"): (mine,)})) == []

@@ -181,12 +181,16 @@ def lists_by_name(value: object, _home: str) -> Parsed:
 
 def stores(value: object, home: str) -> Parsed:
     """`lists_by_name` with paths and database URLs: `~` expanded on both sides, relative paths
-    left out."""
+    left out, and patterns that no absolute path can match."""
     usable: dict[str, tuple[str, ...]] = {}
     relative: list[str] = []
     for pattern, entries in lists_by_name(value, home).value.items():
+        folders = expand(pattern, home)
+        if not folders.startswith(("/", "*", "?", "[")):
+            relative.append(pattern)
+            continue
         expanded = [expand(entry, home) for entry in entries]
         relative += (path for path in expanded if not (os.path.isabs(path) or is_database(path)))
-        usable[expand(pattern, home)] = tuple(path for path in expanded if path not in relative)
+        usable[folders] = tuple(path for path in expanded if path not in relative)
     note = f"not absolute, left out: {', '.join(map(shown, relative))}" if relative else None
     return Parsed(usable, note)

@@ -238,6 +238,7 @@ def _mapped(search: _Search, checkouts: Sequence[str], settings: Settings) -> li
             everywhere += [(f"{STORES}, key *", value) for value in values]
             continue
         glob = nfc(pattern.rstrip("/") or "/")
-        if any(fnmatch.fnmatchcase(name, glob) for name in folders):
+        # A folder's own name may have brackets, which are a class in a pattern.
+        if glob in folders or any(fnmatch.fnmatchcase(name, glob) for name in folders):
             found += [(f"{STORES}, key {pattern}", value) for value in values]
     return found + everywhere
