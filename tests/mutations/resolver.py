@@ -113,8 +113,8 @@ MUTATIONS: Final = (
     Mutation(
         "HEAD that is no ref is detached",
         "worktrees.py",
-        "detached=head is not None and branch is None",
-        "detached=False",
+        "branch=branch, head=head",
+        "branch=branch, head=None",
     ),
     Mutation(
         "what is gone is missing",

@@ -44,10 +44,16 @@ def test_a_worktree_moved_by_hand_is_its_repositorys(main: Path) -> None:
     assert repositories.resolve(str(main.parent / "tree")).name == "main"
 
 
-def test_a_listed_folder_that_another_repository_has_is_no_worktree(main: Path) -> None:
-    tree = main.parent / "tree"
+@pytest.mark.parametrize("linked", [False, True], ids=["main checkout", "linked worktree"])
+def test_a_listed_folder_that_another_repository_has_is_no_worktree(
+    main: Path, *, linked: bool
+) -> None:
+    tree, other = main.parent / "tree", main.parent / "other"
     shutil.rmtree(tree)
-    git("init", "-q", bytes(tree), cwd=bytes(main.parent))
+    git("init", "-q", bytes(other if linked else tree), cwd=bytes(main.parent))
+    if linked:
+        git("commit", "-q", "--allow-empty", "-m", "first", cwd=bytes(other))
+        git("worktree", "add", "-q", bytes(tree), cwd=bytes(other))
     (worktree,) = Repositories(None).resolve(str(main)).worktrees
     assert (worktree.name, worktree.state) == ("tree", "replaced")
 

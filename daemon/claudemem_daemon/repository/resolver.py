@@ -158,15 +158,10 @@ class Repositories:
     def _link_name(self, cwd: str, real: str, top: str) -> str | None:
         """The last part of a symbolic link through which `cwd` reached `top`, if it has another
         name, and if no repository brought the link along."""
-        if cwd == real:
+        below = real.removeprefix(top) if real.startswith(f"{top}/") else ""
+        if cwd == real or not cwd.endswith(below):
             return None
-        below = os.path.relpath(real, top)
-        logical = cwd
-        if below != "." and not below.startswith(".."):
-            if not cwd.endswith("/" + below):
-                return None
-            logical = cwd[: -len(below) - 1]
-        above, leaf = os.path.split(logical)
+        above, leaf = os.path.split(cwd.removesuffix(below))
         if not leaf or leaf == os.path.basename(top):
             return None
         brought = self._find(real_path(above))

@@ -92,7 +92,9 @@ def _is_anothers(path: str, common_dir: str) -> bool:
     """Whether the folder has a git directory that is none of this repository."""
     git_dir = git_dir_at(os.path.join(path, ".git"))
     own = common_dir + "/worktrees/"
-    if git_dir is None or git_dir.startswith(own) or not gitfiles.is_git_dir(git_dir):
+    if git_dir is None or git_dir.startswith(own):
+        return False
+    if not (gitfiles.is_git_dir(git_dir) or gitfiles.is_of_worktree(git_dir)):
         return False
     real = real_path(git_dir)
     return not real.startswith(own) and not gitfiles.same_folder(common_dir_of(real), common_dir)
@@ -135,9 +137,4 @@ def _detailed(worktree: Worktree, git_dir: str) -> Worktree:
     state = worktree.state
     if state == "ok" and not something_at(os.path.join(worktree.path, ".git")):
         state = "missing"
-    return worktree._replace(
-        branch=branch,
-        head=head,
-        locked=locked,
-        state=state,
-    )
+    return worktree._replace(branch=branch, head=head, locked=locked, state=state)

@@ -24,7 +24,8 @@ from claudemem_daemon.settings.model import (
 )
 from claudemem_daemon.settings.observer import observer_health
 from claudemem_daemon.settings.precedence import Layers, decide
-from claudemem_daemon.settings.settings_file import LoadedFile, RejectedEdit, SettingsFile
+from claudemem_daemon.settings.settings_file import LoadedFile, SettingsFile
+from claudemem_daemon.settings.sources import Rejected
 from claudemem_daemon.warning import AnswerWarning
 
 CLAUDE_DIR: Final = "CLAUDE_CONFIG_DIR"
@@ -41,7 +42,7 @@ class ConfigurationState(NamedTuple):
     exists: bool
     revision: int
     loaded_at: float | None
-    rejected: RejectedEdit | None
+    rejected: Rejected | None
     data_dir: str
     data_dir_source: Source
     warnings: tuple[AnswerWarning, ...]

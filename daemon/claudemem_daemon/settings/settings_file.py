@@ -8,25 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.settings.model import ALL_KEYS, DATA_DIR, DATA_DIR_KEY, Place, taken
 from claudemem_daemon.settings.parsers import shown
 from claudemem_daemon.settings.sources import Document, Rejected, document, read_bytes
 from claudemem_daemon.warning import AnswerWarning
-
-
-class RejectedEdit(NamedTuple):
-    """The newest edit of a settings.json, when it was not taken. `at` is when it was seen, in
-    seconds since 1970; `reason` is the whole line, with what stands instead; `line` and `column`
-    count from 1 where a place in the file is to blame."""
-
-    path: str
-    at: float
-    reason: str
-    line: int | None = None
-    column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +24,8 @@ class LoadedFile:
     dependencies: FileState
     values: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[AnswerWarning, ...] = ()
-    rejected: RejectedEdit | None = None
+    rejected: Rejected | None = None
+    """The newest edit, when it was not taken; its reason is the whole line, with what is used."""
     loaded_at: float | None = None
     """When the values were read, in seconds since 1970; None while there are none."""
 
@@ -108,7 +97,7 @@ class SettingsFile:
             before,
             dependencies=dependencies,
             warnings=(AnswerWarning("settings_rejected", reason, path=self.path),),
-            rejected=RejectedEdit(self.path, time.time(), reason, read.line, read.column),
+            rejected=read._replace(reason=reason, path=self.path, at=time.time()),
         )
 
     def _checked(

@@ -16,11 +16,14 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 class Rejected(NamedTuple):
     """A file that cannot be used. `reason` is the end of a sentence that starts with the path;
-    `line` and `column` count from 1 and are None where no place in the text is to blame."""
+    `line` and `column` count from 1 and are None where no place in the text is to blame; `at` is when
+    that was seen, in seconds since 1970."""
 
     reason: str
     line: int | None = None
     column: int | None = None
+    path: str = ""
+    at: float = 0.0
 
 
 class Document(NamedTuple):
