@@ -99,6 +99,30 @@ def test_the_same_row_here_and_on_the_server_is_shown_once(machine: Machine, adm
         assert titles(machine.query(daemon)).count("Twin") == 1
 
 
+def test_a_row_without_a_time_is_no_row(machine: Machine, admin: Admin) -> None:
+    """It costs no other row, whatever is asked."""
+    add_row(admin, "shop", "Dated", files_read=["/tmp/elsewhere/a.py"])
+    for number, time in enumerate(("infinity", "-infinity")):
+        add_row(
+            admin, "shop", "Undated", identity=f"undated{number}", at=time, files_read=["/a.py"]
+        )
+        add_row(admin, "shop", None, identity=f"sundated{number}", kind="summary", at=time)
+    with Daemon(machine.home) as daemon:
+        answer = machine.query(daemon)
+        assert (titles(answer), answer["warnings"]) == (["Dated", "Local row"], [])
+        asked = {"cwd": str(machine.shop)}
+        found = daemon.get("/v1/search", {"q": "undated dated", **asked}).json()
+        assert (titles(found), found["warnings"]) == ([], [])
+        found = daemon.get("/v1/search", {"q": "dated", **asked}).json()
+        assert (titles(found), found["warnings"]) == (["Dated"], [])
+        shown = daemon.get("/v1/observations", {"ids": "b:undated0,Sb:sundated1", **asked}).json()
+        assert (titles(shown), shown["summaries"], shown["warnings"]) == ([], [], [])
+        why = daemon.post("/v1/explain", asked).json()
+        assert why["warnings"] == []
+        listed = daemon.get("/v1/projects", asked).json()
+        assert listed["warnings"] == []
+
+
 def test_colleagues_news_comes_with_the_next_prompt_and_once(
     machine: Machine, cluster: Cluster, database: str, admin: Admin
 ) -> None:

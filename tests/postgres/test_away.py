@@ -20,8 +20,10 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.select import select as real_select
-from claudemem_daemon.stores.postgres import database
+from claudemem_daemon.stores.postgres import database as database_module
+from claudemem_daemon.stores.postgres.connection import Session
 from claudemem_daemon.stores.postgres.database import DatabaseStore
+from claudemem_daemon.stores.postgres.sql import Query
 from claudemem_daemon.stores.recent import RecentRows
 from tests.postgres.conftest import Machine, make_machine
 from tests.support.daemon import clean_environ, eventually
@@ -52,8 +54,8 @@ class Counted:
 
         monkeypatch.setattr("claudemem_daemon.pipeline.select", selecting)
         monkeypatch.setattr(psycopg, "connect", connecting)
-        monkeypatch.setattr(database, "FIRST_PAUSE", 0.01)
-        monkeypatch.setattr(database, "LONGEST_PAUSE", 0.05)
+        monkeypatch.setattr(database_module, "FIRST_PAUSE", 0.01)
+        monkeypatch.setattr(database_module, "LONGEST_PAUSE", 0.05)
 
     def ask(self, **asked: Any) -> tuple[list[str], list[str]]:
         """Titles and warnings."""
@@ -107,6 +109,25 @@ def test_rows_that_stand_in_are_selected_once(
         assert counted.ask() == (rows, [warning])
         cluster.start()
         eventually(lambda: counted.ask() == (rows, []), "the server is asked again")
+
+
+def test_a_warm_answer_takes_one_round_trip(
+    counted: Counted, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = counted.machine.home / ".claude-mem" / "settings.json"
+    settings.write_text(settings.read_text().replace(NOBODY, cluster.url(database)))
+    eventually(counted.is_warm, "an answer is used again")
+    trips = 0
+    send = Session._send
+
+    def sending(session: Session, *queries: Query) -> None:
+        nonlocal trips
+        trips += 1
+        send(session, *queries)
+
+    monkeypatch.setattr(Session, "_send", sending)
+    assert counted.is_warm()
+    assert trips == 1
 
 
 def test_local_rows_without_the_server_are_selected_once(counted: Counted) -> None:

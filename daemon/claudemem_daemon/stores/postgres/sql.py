@@ -35,6 +35,8 @@ MICROSECONDS: Final = "(extract(epoch FROM o.created_at) * 1000000)::bigint"
 FROM_MICROSECONDS: Final = "timestamptz 'epoch' + %s * interval '1 microsecond'"
 LARGE: Final = f"pg_column_size(o.metadata) > {MAX_LIST}"
 """Bytes as they are stored, compressed; to look into it, the server would have to unpack it."""
+_DATED: Final = "isfinite(o.created_at)"
+"""An infinite time is no time, and nothing that claude-mem writes."""
 METADATA: Final = f"CASE WHEN {LARGE} THEN '{{}}' ELSE o.metadata END"
 CONCEPTS: Final = (
     "jsonb_array_elements_text(CASE WHEN jsonb_typeof(o.metadata->'concepts') = 'array'"
@@ -126,8 +128,7 @@ def newest(page: Page, since: int | None, *, indexed: bool) -> Query:
 
 def conditions(table: Table, wanted: Wanted) -> tuple[list[str], list[Parameter]]:
     """All but the project, for `observations AS o`."""
-    # An infinite time is no time, and nothing that claude-mem writes.
-    where = [_of(table), "isfinite(o.created_at)"]
+    where = [_of(table)]
     parameters: list[Parameter] = []
     for bound, compared in ((wanted.above, ">="), (wanted.upto, "<=")):
         if bound is not None:
@@ -210,7 +211,7 @@ def by_name(names: Sequence[str]) -> Query:
     """Rows whose ids begin with one of `names`: id, microseconds."""
     return Query(
         f"SELECT DISTINCT o.id, {MICROSECONDS} FROM unnest(%s::text[]) AS name,"
-        " observations AS o WHERE o.id >= name AND starts_with(o.id, name) LIMIT 100",
+        f" observations AS o WHERE o.id >= name AND starts_with(o.id, name) AND {_DATED} LIMIT 100",
         (tuple(names),),
     )
 
@@ -334,4 +335,4 @@ def files_outside(wanted: Wanted) -> Query:
 
 
 def _of(table: Table) -> str:
-    return f"o.kind {'<>' if table == 'observations' else '='} 'summary'"
+    return f"o.kind {'<>' if table == 'observations' else '='} 'summary' AND {_DATED}"
