@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.lost import large_cells
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Summary, row_ref
 from claudemem_daemon.selection.ownership import Ownership
@@ -83,7 +81,11 @@ def rows_by_id(
                 for chosen in _rows(sources, source, table, wanted):
                     if sources.keeps(chosen, ours):
                         rows.append(chosen)
-                        row = _shown(chosen, table)
+                        row = (
+                            source.observation(chosen.row)
+                            if table == "observations"
+                            else Summary(chosen.row, source.ref)
+                        )
                         shown[row.ref] = row
         sources.finish()
         order = dict.fromkeys(map(str, refs))
@@ -92,7 +94,7 @@ def rows_by_id(
             tuple(row for row in present if isinstance(row, Observation)),
             tuple(row for row in present if isinstance(row, Summary)),
             tuple(ref for ref in order if ref not in shown),
-            (*sources.warnings(), *large_cells(rows)),
+            tuple(sources.warnings(rows)),
         )
 
 
@@ -104,19 +106,9 @@ def _rows(
         return
     names = [ref.name for ref in wanted if ref.name]
     numbers = [ref.number for ref in wanted if not ref.name]
-    try:
+    with sources.guarded(source):
         numbers += source.reader.named(names) if names else ()
         # Whose id it is says nothing of its time, so that is read with the row.
         chosen = source.reader.among(table, sources.wanted(source, table), numbers)
-    except StoreError as error:
-        sources.stopped(source, error)
-        return
-    for row in sources.read(table, source, chosen).values():
-        yield Chosen(source, row)
-
-
-def _shown(chosen: Chosen[Source], table: Table) -> Observation | Summary:
-    row, source = chosen.row, chosen.origin
-    if table == "observations":
-        return Observation(row, source.ref, source.key_of(row))
-    return Summary(row, source.ref)
+        for row in sources.read(table, source, chosen).values():
+            yield Chosen(source, row)

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.private import without_private
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.lost import large_cells
 from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.model import Observation
 from claudemem_daemon.selection.ownership import Ownership
@@ -71,9 +70,9 @@ def search_rows(
         sources.finish()
         search.late = search.late or rows.cut or sources.unfinished
         return Found(
-            tuple(map(_observation, rows.rows)),
+            tuple([source.observation(row) for source, row in rows.rows]),
             ", ".join(sorted(search.how)) or "like",
-            (*sources.warnings(), *large_cells(rows.rows), *search.warnings()),
+            (*sources.warnings(rows.rows), *search.warnings()),
         )
 
 
@@ -131,7 +130,7 @@ class _Search:
         cells = chosen.row.cells
         if not any(isinstance(cell, str) and "private" in cell.lower() for cell in cells):
             return True
-        row = _observation(chosen)
+        row = chosen.origin.observation(chosen.row)
         older = without_private(text(cells[OBSERVATION_CELLS.index("text")]))
         shown = (row.title, row.subtitle, row.narrative, older, *row.facts, *row.concepts)
         plain = _plain("\n".join(shown))
@@ -152,10 +151,6 @@ class _Search:
                 f"more than {MAX_MATCHES:,} rows have these words; the others were not looked"
                 " at: give more words",
             )
-
-
-def _observation(chosen: Chosen[Source]) -> Observation:
-    return Observation(chosen.row, chosen.origin.ref, chosen.origin.key_of(chosen.row))
 
 
 def _plain(words: str) -> str:

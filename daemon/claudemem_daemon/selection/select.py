@@ -14,7 +14,6 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.lost import large_cells
 from claudemem_daemon.selection.merge import Merged, merge
 from claudemem_daemon.selection.model import Observation, ProjectReport, Selection, Summary
 from claudemem_daemon.selection.ownership import Ownership
@@ -63,15 +62,10 @@ def _selected(sources: Sources) -> Selection:
         high_water = _high_water(sources)
         rows_exist = bool(rows.rows or sessions.rows) or _own_rows_exist(sources, ours)
         sources.finish()
-        observations = tuple(
-            [
-                Observation(chosen.row, chosen.origin.ref, chosen.origin.key_of(chosen.row))
-                for chosen in rows.rows
-            ]
-        )
+        observations = tuple([source.observation(row) for source, row in rows.rows])
         return Selection(
             observations=observations,
-            summaries=tuple([Summary(chosen.row, chosen.origin.ref) for chosen in sessions.rows]),
+            summaries=tuple([Summary(row, source.ref) for source, row in sessions.rows]),
             projects=_counted(_reports(keys, sources.opened, sources.pool), observations),
             stores=sources.reports(),
             rows_exist=rows_exist,
@@ -79,10 +73,9 @@ def _selected(sources: Sources) -> Selection:
             complete=sources.complete and not rows.cut,
             high_water=high_water,
             warnings=(
-                *sources.warnings(),
+                *sources.warnings((*rows.rows, *sessions.rows)),
                 *_without_columns(sources),
                 *ours.warnings(),
-                *large_cells((*rows.rows, *sessions.rows)),
                 *_cut_off(sources, rows, settings),
             ),
             versions=tuple(source.reader.version for source in sources.opened),

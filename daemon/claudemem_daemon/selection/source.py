@@ -9,6 +9,7 @@ from typing import Final
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.selection.admission import Admitted
+from claudemem_daemon.selection.model import Observation
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import StoreRef
@@ -90,3 +91,6 @@ class Source:
         """The key that admitted observations: their own project's, or the one they were merged
         into."""
         return row.project if row.project in self.admitted.projects else row.merged or row.project
+
+    def observation(self, row: Row) -> Observation:
+        return Observation(row, self.ref, self.key_of(row))

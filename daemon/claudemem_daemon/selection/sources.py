@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +14,7 @@ from claudemem_daemon.dependencies import INCOMPLETE, Dependency
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import match_keys
-from claudemem_daemon.selection.lost import LostRows
+from claudemem_daemon.selection.lost import LostRows, large_cells
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Flow, Source
@@ -240,10 +240,12 @@ class Sources:
                 )
         return (*found, *self.resolved.located.refused)
 
-    def warnings(self) -> Iterator[AnswerWarning]:
+    def warnings(self, rows: Iterable[Chosen[Source]]) -> Iterator[AnswerWarning]:
+        """Also of large cells of the `rows` of the answer."""
         for path, error in self.failures.items():
             yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
         yield from self.lost.warnings("read")
+        yield from large_cells(rows)
 
     def dependencies(self) -> Iterator[Dependency]:
         """What the failures depend on."""
