@@ -37,7 +37,7 @@ def doctor_command(cwd: str | None, as_shape: bool) -> int:
 
     with waiting("checking"):
         checks = examine(os.environ, question, program, explain)
-    block = report(checks, os.environ)
+    block = report(checks)
     if as_shape:
         shape = {"checks": [as_json(check) for check in checks], "report": block}
         click.echo(json.dumps(shape, indent=2))

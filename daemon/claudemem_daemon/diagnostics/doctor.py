@@ -18,7 +18,7 @@ from claudemem_daemon.diagnostics.finding import Finding, Severity
 from claudemem_daemon.diagnostics.headline import of_silence
 from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log
 from claudemem_daemon.errors import ClaudememError
-from claudemem_daemon.local import home_dir, private_dir, state_dir
+from claudemem_daemon.local import private_dir, state_dir
 from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.manager import has_manager
@@ -75,12 +75,12 @@ def as_json(check: Finding) -> dict[str, str]:
     }
 
 
-def report(checks: tuple[Finding, ...], environ: Mapping[str, str]) -> str:
+def report(checks: tuple[Finding, ...]) -> str:
     """The block for a bug report: versions and verdicts, no names, no paths of the user's."""
     python, system = platform.python_version(), f"{platform.system()} {platform.release()}"
     lines = [f"claudemem-daemon {__version__}, Python {python}, {system}"]
     lines += [f"{_STATUS[check.severity]:<8}{check.code}" for check in checks]
-    return "\n".join(lines).replace(home_dir(environ), "~")
+    return "\n".join(lines)
 
 
 def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -6,13 +6,7 @@ import json
 from typing import Any
 
 from claudemem_daemon.errors import SettingsError
-from claudemem_daemon.hookfiles.splice import (
-    blanked,
-    comments,
-    indentation,
-    is_ascii_only,
-    splice,
-)
+from claudemem_daemon.hookfiles.splice import blanked, comments, indentation, splice
 
 _BOM = "\ufeff"
 
@@ -39,7 +33,7 @@ def parse(text: str | None, path: str, *, with_comments: bool) -> dict[str, Any]
 
 def dump(value: dict[str, Any], before: str | None) -> str | None:
     """What was written before with the change in it; where that does not go, written anew with the
-    same indentation, script and last line break. None where a comment would be lost."""
+    same indentation and last line break. None where a comment would be lost."""
     text = (before or "").removeprefix(_BOM)
     mark = _BOM if text != before and before else ""
     if not blanked(text).strip():
@@ -50,7 +44,7 @@ def dump(value: dict[str, Any], before: str | None) -> str | None:
         return None
     if changed is None:
         indent = (indentation(text) or 2) if "\n" in text.strip() else None
-        changed = json.dumps(value, indent=indent, ensure_ascii=is_ascii_only(text))
+        changed = json.dumps(value, indent=indent, ensure_ascii=text.isascii())
         changed += text[len(text.rstrip()) :]
     return mark + changed
 

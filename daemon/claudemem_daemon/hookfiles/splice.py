@@ -30,11 +30,6 @@ def indentation(text: str) -> str:
     return _leading_space(second)
 
 
-def is_ascii_only(text: str) -> bool:
-    """Whether the text has other letters as escapes."""
-    return text.isascii() and "\\u" in text
-
-
 def splice(text: str, wanted: Any) -> str | None:
     """`text` changed so that it says `wanted`, with all its comments; None where that cannot be
     done by small changes, as where keys change their order.
@@ -145,13 +140,13 @@ class _Editor:
 
     def _written(self, key: str | None, value: Any, start: str) -> str:
         """A value that was not there before: its lines start with `start`, or it is one line."""
-        ascii_only = is_ascii_only(self.text)
         lines = "\n" in start
         marks = ("," if lines else f",{self.space}", ": " if lines else f":{self.space}")
-        made = json.dumps(
-            value, ensure_ascii=ascii_only, indent=self.unit if lines else None, separators=marks
-        ).replace("\n", start)
-        return made if key is None else json.dumps(key, ensure_ascii=ascii_only) + marks[1] + made
+        # An ASCII text stays one.
+        indent, ascii_only = self.unit if lines else None, self.text.isascii()
+        written = json.dumps(value, ensure_ascii=ascii_only, indent=indent, separators=marks)
+        name = "" if key is None else json.dumps(key, ensure_ascii=ascii_only) + marks[1]
+        return name + written.replace("\n", start)
 
     def _indentation(self, at: int) -> str:
         """The white space that the line of this place starts with."""
