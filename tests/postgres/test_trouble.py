@@ -227,3 +227,19 @@ def test_without_psycopg_one_line_says_how_to_install_it(monkeypatch: pytest.Mon
             count(1),
             RecentRows(),
         )
+
+
+def test_a_password_that_is_corrected_in_the_url_is_used(
+    machine: Machine, cluster: Cluster, database: str, admin: Admin
+) -> None:
+    """In messages the two URLs are the same."""
+    with suppress(psycopg.errors.DuplicateObject):
+        admin.execute("CREATE ROLE with_password LOGIN PASSWORD 'right'")
+    admin.execute("GRANT SELECT ON observations, server_sessions TO with_password")
+    add_row(admin, "shop", "Server row")
+    with Daemon(machine.home) as daemon:
+        set_url(machine, cluster.url(database, "with_password:wrong"))
+        assert "refuses the password" in ask(machine, daemon)[1][0]
+        set_url(machine, cluster.url(database, "with_password:right"))
+        assert ask(machine, daemon) == (["Server row", "Local row"], [])
+        assert daemon.get("/healthz").json()["status"] == "ok"

@@ -194,6 +194,10 @@ class Store(Protocol):
     """How long it may stay open when nobody asks for it."""
 
     @property
+    def url(self) -> str | None:
+        """Of a database, with its secrets."""
+
+    @property
     def idle_since(self) -> float | None:
         """When it was last used, on the monotonic clock; None where nothing is open."""
 

@@ -88,6 +88,11 @@ class StorePool:
         evicted: list[Store] = []
         with self._lock:
             store = self._stores.get(ref.path)
+            if store is not None and ref.url not in (None, store.url):
+                # What was corrected may be the password, which is no part of the path.
+                store.interrupt()
+                evicted.append(self._stores.pop(ref.path))
+                store = None
             if store is None:
                 store = self._stores[ref.path] = self._make(ref)
             self._stores.move_to_end(ref.path)

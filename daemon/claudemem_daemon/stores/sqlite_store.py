@@ -42,6 +42,7 @@ class SqliteStore:
     """Safe from several threads; a connection serves one at a time."""
 
     IDLE_SECONDS: ClassVar = 0.25
+    url: ClassVar = None
     """Beside an open connection a writer that ends does not move its WAL into the file, and whoever
     copies the file then has not all of it. To open a store again takes 2 ms."""
 

@@ -38,7 +38,7 @@ class DatabaseStore:
 
     def __init__(self, path: str, url: str, numbers: Iterator[int], recent: RecentRows) -> None:
         self.path = path
-        self._url = url
+        self.url = url
         self._numbers = numbers
         self._lock = threading.Condition()
         """Notified when an attempt to connect has ended."""
@@ -212,7 +212,7 @@ class DatabaseStore:
         """In a thread of its own: it can take as long as the network likes."""
         session: Session | None = None
         try:
-            session = Session(self._url, self.path)
+            session = Session(self.url, self.path)
         except StoreError as error:
             self._note_away(error)
         with self._lock:
