@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claudemem_daemon.errors import ServiceError
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.service.units import (
@@ -120,6 +121,39 @@ def test_no_bus_is_explained_and_the_files_stay(tmp_path: Path, present: bool) -
     assert "The files are gone" in gone.stdout
     assert "claudemem-daemon stop" in gone.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["tools"]
+
+
+@pytest.mark.parametrize(
+    ("system", "what"),
+    [
+        (system, what)
+        for system in ("linux", "darwin")
+        for what in ("mask", "link", "folder", "pipe")
+    ]
+    + [("linux", "unit"), ("linux", "empty")],
+)
+def test_what_the_user_put_in_our_place_stays(tmp_path: Path, system: str, what: str) -> None:
+    environ: Mapping[str, str] = {"HOME": str(tmp_path), "PATH": "/nonexistent"}
+    plan = make_plan(environ, "/bin/sh", system)
+    unit = Path(list(plan.files)[-1])
+    unit.parent.mkdir(parents=True)
+    mine = tmp_path / "mine"
+    mine.write_bytes(plan.files[str(unit)])
+    match what:
+        case "mask" | "link":
+            unit.symlink_to("/dev/null" if what == "mask" else mine)
+        case "folder":
+            unit.mkdir()
+        case "pipe":
+            os.mkfifo(unit)
+        case _:
+            unit.write_text("[Service]\nExecStart=/bin/mine\n" if what == "unit" else "")
+    before = os.lstat(unit)
+    for act in (manage.install, manage.uninstall):
+        with pytest.raises(ServiceError, match="move it away first"):
+            act(plan, environ, lambda verb, path: None)
+        assert os.lstat(unit) == before
+        assert os.listdir(unit.parent) == [unit.name]
 
 
 def test_what_was_enabled_is_disabled_without_a_bus(tmp_path: Path) -> None:

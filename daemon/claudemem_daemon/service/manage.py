@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -56,7 +57,7 @@ def install(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
 
     Raises `ServiceError` when the files are written but the service manager cannot be reached.
     """
-    _refuse_another(plan)
+    _refuse_what_is_not_ours(plan)
     for path, content in plan.files.items():
         before = _read(path)
         if before == content:
@@ -77,7 +78,7 @@ def uninstall(plan: ServicePlan, environ: Mapping[str, str], say: Say) -> None:
     """Stop the service and remove the files that `install` writes, no others, and the folders that
     it made for them."""
     there = [path for path in plan.files if os.path.lexists(path)]
-    _refuse_another(plan)
+    _refuse_what_is_not_ours(plan)
     if not there:
         say("", "nothing is installed")
         return
@@ -147,11 +148,22 @@ def log_file(environ: Mapping[str, str]) -> str | None:
     return None if by_systemd else own
 
 
-def _refuse_another(plan: ServicePlan) -> None:
+def _refuse_what_is_not_ours(plan: ServicePlan) -> None:
+    """Another user's files, and what this user put there: a unit of their own, a link, a mask."""
     for path in plan.files:
         refused = of_another(path)
+        if refused is None and os.path.lexists(path) and not _is_written_by_us(path):
+            what = f"a link to {os.readlink(path)}" if os.path.islink(path) else "something else"
+            refused = f"{path} is not what `service install` writes but {what}: move it away first"
         if refused is not None:
             raise ServiceError(refused)
+
+
+def _is_written_by_us(path: str) -> bool:
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return False
+    # Our units say who writes them; an agent has no comments, and its name is ours.
+    return path.endswith(PLIST) or b"claudemem-daemon service install" in (_read(path) or b"")
 
 
 def _lingers(environ: Mapping[str, str]) -> bool:
