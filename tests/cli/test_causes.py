@@ -68,14 +68,14 @@ def mode(world: World) -> None:
 def plant_rows_of_another_mode(world: World) -> str:
     mode(world)
     world.row("app", type="entity")
-    return r"'entity' \(1 row\): an id of the mode mail that the list does not have"
+    return r"'entity' \(1 row\): in the mode mail, but not in the list"
 
 
 def plant_list_of_another_mode(world: World) -> str:
     mode(world)
     world.row("app", type="bugfix")
     world.settings({TYPES: "entity,evidence"})
-    return r"'bugfix' .* an id of the mode code .*; the list has entity, evidence of the mode mail"
+    return r"'bugfix' .* in the mode code, .*; the list has entity, evidence of the mode mail"
 
 
 def plant_filter(world: World) -> str:

@@ -37,7 +37,7 @@ def near(value: str, allowed: Sequence[str], modes: Mapping[str, Sequence[str]])
         if not modes.get(plain):
             return Near(f"did you mean {close}? the rows have it misspelt")
     if modes.get(plain):
-        return Near(f"an id of the mode {', '.join(modes[plain])} that the list does not have")
+        return Near(f"in the mode {', '.join(modes[plain])}, but not in the list")
     return None
 
 
@@ -52,11 +52,11 @@ def near_misses(shape: Mapping[str, Any]) -> Iterator[Finding]:
     """Values that a list leaves out only by the way they are written."""
     for kind, key in LISTS.items():
         allowed = list(shape["filters"][kind])
-        wanted, named = list(allowed), []
+        wanted, named = list(allowed), dict[str, list[str]]()
         for value, rows, meant in dropped(shape, kind):
             if meant is None:
                 continue
-            named.append(f"{value!r} ({counted(rows, 'row')}): {meant.words}")
+            named.setdefault(meant.words, []).append(f"{value!r} ({counted(rows, 'row')})")
             listed = value.strip().lower()
             if meant.misspelt and meant.misspelt in wanted:
                 wanted[wanted.index(meant.misspelt)] = listed
@@ -66,7 +66,10 @@ def near_misses(shape: Mapping[str, Any]) -> Iterator[Finding]:
             # Blanks around a value are in the rows; what is written in a list has none.
             wanted = ["*"] if wanted == allowed else wanted
             commas = any("," in entry for entry in wanted)
-            sentence = f"{kind} left out by {key}: {'; '.join(named[:MAX_NAMED])}"
+            guesses = [
+                f"{', '.join(values[:MAX_NAMED])}: {words}" for words, values in named.items()
+            ]
+            sentence = f"{kind} left out by {key}: {'; '.join(guesses[:MAX_NAMED])}"
             yield Finding(
                 f"{kind}_near_miss",
                 sentence + _of_another_mode(shape, kind),
