@@ -11,7 +11,6 @@ from typing import Final, Literal
 
 from claudemem_daemon.database_url import is_database, public
 from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
-from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.repository.names import FolderNames
 from claudemem_daemon.settings.exclusion import nfc
@@ -121,7 +120,11 @@ class _Search:
             return
         self._missing.add(path)
         self.dependencies.append(file_identity(path))
-        error = _why_not(path)
+        error = store_error(path, "missing", "no store there")
+        try:
+            os.stat(path)
+        except (OSError, ValueError) as failure:
+            error = unreachable(path, failure)
         # No store yet is how every memory begins; a way that leads nowhere is not.
         absent = error.reason == "missing" and not os.path.lexists(path)
         if named_by == "default" and absent:
@@ -165,14 +168,6 @@ def store_letter(number: int) -> str:
     """b, c, ... z, then bb, bc, ...: letters alone, for digits follow."""
     turn, place = divmod(number, 25)
     return (store_letter(turn - 1) if turn else "") + chr(ord("b") + place)
-
-
-def _why_not(path: str) -> StoreError:
-    try:
-        os.stat(path)
-    except (OSError, ValueError) as error:
-        return unreachable(path, error)
-    return store_error(path, "missing", "no store there")
 
 
 def quoted(path: str) -> str:

@@ -98,8 +98,6 @@ class SqliteReader(StoreReader):
         except StoreError as error:
             names = self._names_without_indexes(error, table, (column,))
             return tuple(dict.fromkeys(text(name) for _, name in names))
-        if not number:
-            return ()
         if not isinstance(joined, str) or joined.count("\0") + 1 != number:  # NUL in a name
             rows = self._flow(name_sql.distinct(self.schema, table, column))
             return tuple(text(row[0]) for row in rows)
@@ -168,7 +166,7 @@ class SqliteReader(StoreReader):
         return list(self._search(table, wanted).among(ids))
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
-        wanted = {candidate.id: candidate for candidate in chosen}
+        wanted: dict[int | None, Candidate] = {candidate.id: candidate for candidate in chosen}
         few = len(chosen) <= MAX_REMEMBERED
         damage: list[StoreError] = []
 
@@ -178,8 +176,7 @@ class SqliteReader(StoreReader):
         for start in range(0, len(chosen), WIDE_ROWS):
             ids = [candidate.id for candidate in chosen[start : start + WIDE_ROWS]]
             for cells in by_halves(ids, read, damage):
-                number = row_id(cells[0])
-                candidate = wanted.get(number) if number is not None else None
+                candidate = wanted.get(row_id(cells[0]))
                 # Ids that are not unique can be another project's as well.
                 if candidate is None or candidate.project not in ("", text(cells[1])):
                     continue
