@@ -68,6 +68,28 @@ MUTATIONS: Final = (
         "server/test_workers.py",
     ),
     Mutation(
+        "a name of another repository counts in whichever table it is",
+        "stores/names.py",
+        'having = " OR ".join(',
+        'having = " AND ".join(',
+        "selection/test_key_matching.py",
+    ),
+    Mutation(
+        "rows that the context has no room for are not said to be in it",
+        "selection/accounting.py",
+        '"included" if distinct <= shown else "over_size"',
+        '"included"',
+        "test_api.py",
+    ),
+    Mutation(
+        "a row tells its time where the row above could not be written",
+        "context/entries.py",
+        "        details = (full, time, label, shown.of)\n",
+        "        details = (full, time, label, shown.of)\n"
+        "        self.moment, self.origin = moment, origin\n",
+        "context/test_unwritable.py",
+    ),
+    Mutation(
         "another repository's row hides no copy of ours",
         "selection/merge.py",
         "            elif keep(chosen):\n                included.add(chosen)\n",
