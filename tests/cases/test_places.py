@@ -93,8 +93,9 @@ def test_a_worktree_deleted_inside_its_repository_is_still_itself(world: World) 
 
 @pytest.mark.parametrize("place", ["store/repo.git", "store/.git", "one/two/three.git"])
 @pytest.mark.parametrize("asked_first", [False, True])
+@pytest.mark.parametrize("linked", [False, True])
 def test_a_worktree_of_a_separate_git_dir_finds_its_main_checkout(
-    world: World, place: str, *, asked_first: bool
+    world: World, place: str, *, asked_first: bool, linked: bool
 ) -> None:
     """Case separate-git-dir-main-wrong, from a daemon that never saw the main checkout too."""
     git_dir, work = world.root / place, world.root / "work"
@@ -102,6 +103,9 @@ def test_a_worktree_of_a_separate_git_dir_finds_its_main_checkout(
     world.git("init", "-q", f"--separate-git-dir={git_dir}", work)
     world.git("commit", "-q", "--allow-empty", "-m", "first", cwd=work)
     world.git("worktree", "add", "-q", world.root / "wt", cwd=work)
+    if linked:
+        (work / ".git").unlink()
+        (work / ".git").symlink_to(git_dir)
     for key in ("work", "work/wt", "store"):
         world.row(key, title=key)
     if asked_first:
@@ -112,6 +116,23 @@ def test_a_worktree_of_a_separate_git_dir_finds_its_main_checkout(
     work.rename(world.root / "job")
     world.row("job", title="job")
     assert names(both(world, world.root / "wt")) == ["job"]
+
+
+@pytest.mark.parametrize("record", [None, ""])
+def test_a_worktree_whose_record_is_lost_is_still_itself(world: World, record: str | None) -> None:
+    """git works there, and only leaves it out of its list."""
+    lost = world.repository("app", "tree").parent / "tree"
+    path = world.root / "app" / ".git" / "worktrees" / "tree" / "gitdir"
+    path.unlink()
+    if record is not None:
+        path.write_text(record)
+    for key in ("app", "app/tree", "tree"):
+        world.row(key, title=key)
+    assert names(both(world, lost)) == ["app", "app/tree", "tree"]
+    assert sorted(row["title"] for row in world.query(lost, scope="self")["observations"]) == [
+        "app/tree",
+        "tree",
+    ]
 
 
 @pytest.mark.parametrize("asked_first", [False, True])

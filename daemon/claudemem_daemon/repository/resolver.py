@@ -228,10 +228,14 @@ def _with_current(
         return worktrees, None
     admin = os.path.basename(found.admin_dir)
     listed = next((tree for tree in worktrees if tree.admin_id == admin), None)
-    if listed is None or same_folder(listed.path, found.top):
+    leaf = os.path.basename(found.top)
+    if listed is None:
+        # git works in a worktree whose record is lost, and only leaves it out of its list.
+        lost = Worktree(found.top, leaf, admin, other_names=(admin,) if admin != leaf else ())
+        return (*worktrees, lost), lost
+    if same_folder(listed.path, found.top):
         return worktrees, listed
     names = dict.fromkeys((listed.name, *listed.other_names, admin))
-    leaf = os.path.basename(found.top)
     moved = listed._replace(
         path=found.top,
         name=leaf,

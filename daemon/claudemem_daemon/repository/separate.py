@@ -1,6 +1,6 @@
 """The main checkout of a separate git directory, which git itself does not record anywhere.
 
-Only its `.git` file tells, so it is looked for where people have it: beside the linked worktrees and
+Only its `.git` file or link tells, so it is looked for where people have it: beside the linked worktrees and
 beside the git directory. What is found depends on what is there, not on what was asked before.
 """
 
@@ -43,7 +43,7 @@ def with_main(found: Found, worktrees: Iterable[str]) -> Found:
 
 
 def _markers(folder: str, common: str) -> Iterator[str]:
-    """The `.git` files, of a folder and of those in it, that lead to this git directory."""
+    """The `.git` files and links, of a folder and of those in it, that lead to this git directory."""
     file_state(folder)
     try:
         names = sorted(os.listdir(folder))[:MAX_NEIGHBOURS]
@@ -51,7 +51,7 @@ def _markers(folder: str, common: str) -> Iterator[str]:
         return
     for name in ("", *names):
         marker = os.path.join(folder, name, ".git")
-        if is_file(marker):
+        if is_file(marker) or os.path.islink(marker):
             target = git_dir_at(marker)
             if target is not None and real_path(target) == common:
                 yield marker
