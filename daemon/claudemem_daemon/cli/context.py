@@ -83,34 +83,29 @@ def query_command(as_shape: bool, **options: Any) -> None:
 
 def ask(
     question: Question,
-    daemon: Callable[[Client], Any],
+    daemon: Callable[[Client], Any] | None,
     here: Callable[[Pipeline, Deadline], Any],
 ) -> Any:
-    """The daemon's answer; where none listens, or it hangs, the same answer made here."""
-    try:
-        with waiting("asking the daemon"):
-            return daemon(Client(os.environ))
-    except Unreachable as error:
-        if error.trouble not in ("not running", "stale socket"):
-            print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
-    return answer_here(question, here)
-
-
-def answer_here(
-    question: Question, here: Callable[[Pipeline, Deadline], Any], *, untouched: bool = False
-) -> Any:
-    """An answer made in this process as JSON has it, inside the deadline of the settings."""
+    """The daemon's answer as JSON; where none listens, or it hangs, the same answer made here, inside
+    the deadline of the settings. Where `daemon` is None, for commands that change nothing, none is
+    asked and no store gets side files."""
+    if daemon is not None:
+        try:
+            with waiting("asking the daemon"):
+                return daemon(Client(os.environ))
+        except Unreachable as error:
+            if error.trouble not in ("not running", "stale socket"):
+                print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
     from claudemem_daemon.api import open_pipeline
     from claudemem_daemon.shapes import as_json
 
-    with open_pipeline(os.environ, untouched=untouched) as pipeline, waiting("reading"):
+    with open_pipeline(os.environ, untouched=daemon is None) as pipeline, waiting("reading"):
         seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
         return json.loads(as_json(here(pipeline, Deadline.after(seconds))))
 
 
 def explained(question: Question, row: Ref | None = None, *, daemon: bool = True) -> dict[str, Any]:
-    """The answer of `/v1/explain`, also where no daemon listens. Without `daemon`, for commands
-    that change nothing, none is asked and no store gets side files."""
+    """The answer of `/v1/explain`; `daemon` is whether one may be asked."""
     body = {**body_of(question), "observation": row.text if row is not None else None}
 
     def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
@@ -118,11 +113,10 @@ def explained(question: Question, row: Ref | None = None, *, daemon: bool = True
 
         return lookup.explained(pipeline, question, row, until)
 
-    shape: dict[str, Any] = (
-        ask(question, lambda client: client.post("/v1/explain", body), here)
-        if daemon
-        else answer_here(question, here, untouched=True)
-    )
+    def by_daemon(client: Client) -> Any:
+        return client.post("/v1/explain", body)
+
+    shape: dict[str, Any] = ask(question, by_daemon if daemon else None, here)
     return shape
 
 
