@@ -96,7 +96,7 @@ def _draft(
     rendered: Derived[Row, RenderedEntry],
 ) -> Draft:
     selection, settings = request.selection, request.settings
-    summary, apart = _last_section(_last_summary(request), options)
+    summary, apart = _last_section(request, options)
     sessions = () if request.news else selection.summaries[: settings.session_count]
     made = timeline(
         selection.observations,
@@ -131,10 +131,18 @@ def _draft(
     )
 
 
-def _last_section(last: Summary | None, options: RenderOptions) -> tuple[Section, Summary | None]:
-    """The section of the last session, and that session where it needs no line of its own: without a
-    word in the section it is a line like others."""
-    if last is None:
+def _last_section(
+    request: ContextRequest, options: RenderOptions
+) -> tuple[Section, Summary | None]:
+    """The section of the newest session, if nothing was recorded after it: an older one is no last
+    word. And that session where it needs no line of its own: without a word in the section it is a
+    line like others."""
+    rows, summaries = request.selection.observations, request.selection.summaries
+    if request.news or not request.settings.show_last_summary or not summaries:
+        return no_section, None
+    last = summaries[0]
+    newest = rows[0].created_at_epoch if rows else None
+    if newest is not None and (last.created_at_epoch or 0) < newest:
         return no_section, None
     for section in options.lost.attempt(last.store, lambda: sections.last_session(last, options)):
         return section, None if section is no_section else last
@@ -184,18 +192,6 @@ def _options(request: ContextRequest) -> RenderOptions:
         platform=resolved.question.platform_source,
         budget=request.budget,
     )
-
-
-def _last_summary(request: ContextRequest) -> Summary | None:
-    """The newest session's, if nothing was recorded after it: an older one is no last word."""
-    selection = request.selection
-    if request.news or not request.settings.show_last_summary or not selection.summaries:
-        return None
-    last = selection.summaries[0]
-    newest = next((row.created_at_epoch for row in selection.observations), None)
-    if newest is not None and (last.created_at_epoch or 0) < newest:
-        return None
-    return last
 
 
 def _zone_name(selection: Selection, options: RenderOptions) -> str:

@@ -66,7 +66,7 @@ def _selected(sources: Sources) -> Selection:
         return Selection(
             observations=observations,
             summaries=tuple([Summary(row, source.ref) for source, row in sessions.rows]),
-            projects=_counted(_reports(keys, sources.opened, sources.pool), observations),
+            projects=_reports(sources, observations),
             stores=sources.reports(),
             rows_exist=rows_exist,
             duplicates=rows.duplicates,
@@ -190,19 +190,14 @@ def _high_water(sources: Sources) -> dict[str, int]:
     return found
 
 
-def _counted(
-    reports: tuple[ProjectReport, ...], observations: tuple[Observation, ...]
-) -> tuple[ProjectReport, ...]:
+def _reports(sources: Sources, observations: tuple[Observation, ...]) -> tuple[ProjectReport, ...]:
+    """Every exact key that was asked for, then what the prefixes found. There can be thousands, and
+    but for the numbers of rows they are the same from answer to answer."""
+    keys = sources.resolved.keys
+    admitted = tuple((source.ref.path, source.admitted) for source in sources.opened)
+    found = sources.pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))
     counts = Counter(row.key for row in observations)
-    found = [r._replace(observations=counts[r.key]) if r.key in counts else r for r in reports]
-    return tuple(found)
-
-
-def _reports(keys: ProjectKeys, opened: list[Source], pool: StorePool) -> tuple[ProjectReport, ...]:
-    """Every exact key that was asked for, then what the prefixes found, before any row is counted.
-    There can be thousands, and they are the same from answer to answer."""
-    admitted = tuple((source.ref.path, source.admitted) for source in opened)
-    return pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))
+    return tuple([r._replace(observations=counts[r.key]) if r.key in counts else r for r in found])
 
 
 def _make_reports(
