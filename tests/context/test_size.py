@@ -134,6 +134,9 @@ def test_what_gives_all_its_room_away_is_said_to_be_left_out() -> None:
     assert (
         "all 3 observations left out, 1 session line left out, last session left out." in made.text
     )
+    for budget in (60, 200):
+        made = context(selection(chosen[:1]), settings={"context_chars": budget})
+        assert "1 observation left out" in made.text
     made = context(selection((), sessions[:1]), settings={"context_chars": 300})
     assert "## Last session" not in made.text
     assert "last session left out" in made.text.splitlines()[-1]

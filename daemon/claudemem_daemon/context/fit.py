@@ -217,8 +217,10 @@ class _Fitting:
             return Context("", 0, count, 0)
         nothing = _Cut(0, 0, 0, shortness=2, summary=False, prior=False, lean=True)
         _, *others = self._losses(nothing, _Page([], 0))
-        note = self._note(", ".join((f"all {count} observations left out", *others)))
-        short = f"{count} observations left out: limit {limit}"
+        lost = f"{_counted(count, 'observation')} left out"
+        every = f"all {lost}" if count > 1 else lost
+        note = self._note(", ".join((every, *others)))
+        short = f"{lost}: limit {limit}"
         for lines in ((*self.draft.lean_head, note), (note,), (short,)):
             if self.budget.size(lines) - 1 <= limit:
                 return Context("\n".join(lines), 0, count, 0)
