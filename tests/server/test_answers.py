@@ -140,7 +140,7 @@ def test_who_asks_after_a_write_never_gets_what_was_read_before_it(
         await asyncio.to_thread(pipeline.inside.wait, 60)
         add_observation(store, project="p", title="second")
         late = asyncio.ensure_future(text(answers, asked()))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it asks before the gate opens
         pipeline.gate.set()
         return await early, await late
 

@@ -33,7 +33,7 @@ class Value:
 
 
 async def patient(checker: Checker, key: str) -> object:
-    """On a busy machine any check can be slow."""
+    """On a busy machine any check can be slow, and nobody is told when it ends."""
     while True:
         with suppress(SlowCheckError):
             return await checker.get(key)
@@ -59,7 +59,7 @@ def test_who_waits_for_a_check_that_hangs_is_sent_elsewhere() -> None:
         assert checker.seconds > 0
         gate.set()
         while checker.seconds:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # the thread tells nobody that its check has ended
         assert await patient(checker, "hangs") is not None
 
     try:

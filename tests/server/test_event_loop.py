@@ -132,7 +132,7 @@ def test_a_share_that_hangs_stops_no_other_answer(
             )
             for n in range(20)
         ]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # they ask before the others
         for number in range(20):
             assert (await ask(app, "GET", "/healthz"))[0] == 200
             add_observation(

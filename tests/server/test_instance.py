@@ -289,7 +289,7 @@ def in_place(listening):
         os.kill(os.getpid(), signal.SIGTERM)
         end = time.monotonic() + 0.5  # long enough for a stop that waits for nobody
         while looked(listening) and time.monotonic() < end:
-            time.sleep(0.01)
+            time.sleep(0.01)  # the main thread unlinks, and has no event for us
     return looked(listening)
 Listening.in_place = in_place
 sys.argv[0] = "claudemem-daemon"

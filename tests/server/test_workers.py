@@ -50,16 +50,18 @@ def test_as_many_hang_as_there_are_threads_and_the_next_is_served() -> None:
 def test_there_is_an_end_to_it() -> None:
     gate = threading.Event()
     seen: set[int] = set()
+    full = threading.Event()
 
     def hang() -> None:
         seen.add(threading.get_ident())
+        if len(seen) == MAX_THREADS:
+            full.set()
         gate.wait(60)
 
     async def ask() -> None:
         workers = Workers()
         hanging = [workers.submit(hang, place=n) for n in range(MAX_THREADS + 10)]
-        while len(seen) < MAX_THREADS:
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(full.wait, 60)
         gate.set()
         await asyncio.gather(*hanging)
 
@@ -232,7 +234,7 @@ def test_what_computes_gets_no_thread_for_every_question(
         for _ in range(200 if computes else 10_000):
             if len(workers._busy) == len(asked):
                 break
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # that no thread is added is no event
         assert len(workers._busy) == (USUAL_THREADS if computes else len(asked))
         gate.set()
         await asyncio.gather(*asked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import re
 import signal
 import sys
@@ -140,7 +139,7 @@ class Daemon:
                 "started_at": self._started_at,
                 "uptime_seconds": round(now - self._started_at, 1),
                 "started_by": started.by,
-                "python": platform.python_version(),
+                "python": sys.version.split()[0],
                 "executable": sys.executable,
                 "resident_kb": resident_kb(),
                 "log": self._log.path,

@@ -134,7 +134,7 @@ class InstanceLock:
             except BlockingIOError:
                 if time.monotonic() < patience:
                     os.close(fd)
-                    time.sleep(0.01)
+                    time.sleep(0.01)  # flock(2) waits for ever or not at all
                     continue
                 pid = _holder(fd)
                 os.close(fd)
@@ -156,7 +156,7 @@ def _holder(fd: int) -> int | None:
             return int(word)
         if time.monotonic() > patience:
             return None
-        time.sleep(0.005)
+        time.sleep(0.005)  # another process decides; there is no event to wait for
 
 
 def raise_file_limit() -> None:

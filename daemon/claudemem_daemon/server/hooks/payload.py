@@ -205,8 +205,9 @@ def _text(fields: Fields, *names: str) -> str | None:
 
 
 def _seconds(value: object) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known and 0 <= value < 1e9 else None  # type: ignore[operator,arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        return None
+    return float(value)
 
 
 def _id(text: str | None) -> str | None:
