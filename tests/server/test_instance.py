@@ -396,7 +396,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 
 def test_start_answers_when_it_is_done_and_logs_show_what_was(home: Path) -> None:
     environ = clean_environ(home)
-    assert run_to_end(environ, "logs").returncode == 2
+    assert run_to_end(environ, "logs").returncode == 1
     started = run_to_end(environ, "start")
     try:
         assert started.returncode == 0, started.stderr
