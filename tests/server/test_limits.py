@@ -240,6 +240,26 @@ def test_a_large_answer_arrives_whole_at_a_slow_reader(daemon: Daemon, home: Pat
     assert all(f"title-{number}" in reply.text for number in range(40))
 
 
+def test_who_does_not_read_is_answered_no_further(daemon: Daemon, home: Path) -> None:
+    """Sixty answers of 300 KB are not all made for a client that takes none of them."""
+    store = make_store(home / ".claude-mem" / "claude-mem.db")
+    for number in range(40):
+        add_observation(store, project="p", title=f"title-{number}", narrative="word " * 1500)
+    settings = home / ".claude-mem" / "settings.json"
+    settings.write_text('{"CLAUDE_MEM_CONTEXT_FULL_COUNT": "50"}')
+    path = "/api/context/inject?projects=p&full=true"
+    asked = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    length = len(daemon.get(path).body)
+    assert length > 300_000
+    with daemon.connect() as connection:
+        with flat_memory(daemon):
+            connection.sendall(asked * 59 + asked.replace(b"Host", b"Connection: close\r\nHost"))
+            for _ in range(20):
+                assert len(daemon.get(path).body) == length
+        replies = parse(read_all(connection))
+    assert [(reply.status, len(reply.body)) for reply in replies] == [(200, length)] * 60
+
+
 def test_a_client_may_close_its_side_after_asking(shared_daemon: Daemon) -> None:
     with shared_daemon.connect() as connection:
         connection.sendall(b"POST /v1/reload HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
