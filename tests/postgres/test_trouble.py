@@ -234,7 +234,8 @@ def test_a_password_that_is_corrected_in_the_url_is_used(
 ) -> None:
     """In messages the two URLs are the same."""
     with suppress(psycopg.errors.DuplicateObject):
-        admin.execute("CREATE ROLE with_password LOGIN PASSWORD 'right'")
+        admin.execute("CREATE ROLE with_password LOGIN")
+    admin.execute("ALTER ROLE with_password PASSWORD 'right'")
     admin.execute("GRANT SELECT ON observations, server_sessions TO with_password")
     add_row(admin, "shop", "Server row")
     with Daemon(machine.home) as daemon:
