@@ -42,6 +42,8 @@ def room(path: Path) -> str:
     [
         ("apsw", {"stores"}),
         ("watchdog", {"settings", "server"}),
+        ("starlette", {"server"}),
+        ("uvicorn", {"server"}),
         ("httptools", {"server"}),
         ("click", {"cli"}),
         ("rich", {"cli"}),

@@ -23,7 +23,10 @@ from tests.benchmarks.site import Site, keys_of, stdin_of
 from tests.benchmarks.store import HUGE, MIDDLING, RARE
 
 _BARE: Final = (sys.executable, "-I", "-S", "-c", "import socket")
-_IMPORTS: Final = "import apsw, httptools, uvloop, watchdog.observers"
+_IMPORTS: Final = (
+    "import apsw, click, httptools, pydantic, starlette.applications, uvicorn, uvloop,"
+    " watchdog.observers"
+)
 _RESIDENT: Final = (
     f"{_IMPORTS}; import os; pages = int(open('/proc/self/statm').read().split()[1]);"
     " print(pages * os.sysconf('SC_PAGE_SIZE') / 1e6)"

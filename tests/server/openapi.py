@@ -1,5 +1,5 @@
-"""The interface as an OpenAPI document, made from pydantic models: of what comes in, with the fields that
-the daemon checks, and of what goes out, which real answers are held against.
+"""The interface as an OpenAPI document, made from pydantic models: of what comes in those that the
+daemon validates with, of what goes out the ones below, which real answers are held against.
 
     python -m tests.server.openapi > docs/openapi.json
 """
@@ -7,33 +7,13 @@ the daemon checks, and of what goes out, which real answers are held against.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 
 from claudemem_daemon import PROTOCOL, __version__
-from claudemem_daemon.question import Scope
-
-AbsolutePath = Annotated[str, Field(pattern="^/")]
-Names = list[str] | str
-Count = Annotated[int, Field(ge=0)]
-
-
-class Body(BaseModel):
-    """`POST /v1/query` and `/v1/explain`, and the query string of the inject route."""
-
-    cwd: AbsolutePath | None = None
-    projects: Names | None = None
-    scope: Scope | None = None
-    limit: Count | None = None
-    types: Names | None = None
-    concepts: Names | None = None
-    platform_source: str | None = None
-    env: dict[str, str] | None = None
-    full: bool = False
-    colors: bool = False
-    observation: int | str | None = None
+from claudemem_daemon.server.schema import Body
 
 
 class Shape(BaseModel):

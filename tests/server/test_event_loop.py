@@ -8,9 +8,9 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -21,7 +21,6 @@ from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.app import Application, Parts
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
-from claudemem_daemon.server.messages import Request
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.routes import make_app
 from claudemem_daemon.server.workers import Workers
@@ -29,6 +28,14 @@ from tests.support.daemon import Daemon, eventually
 from tests.support.stores import add_observation, make_store
 
 TOUCHING = ("stat", "lstat", "open", "listdir", "scandir", "readlink", "access")
+
+
+class Connection:
+    """In place of the protocol's."""
+
+    def when_delivered(self, told: Callable[[bool], None], *, acknowledged: bool) -> None:
+        del acknowledged
+        told(True)
 
 
 @pytest.fixture
@@ -55,13 +62,27 @@ async def ask(
     app: Application, method: str, target: str, body: object = None, **headers: str
 ) -> tuple[int, bytes]:
     path, _, query = target.partition("?")
-    named = [(name.encode(), value.encode()) for name, value in headers.items()]
-    response = await app.answer(
-        Request(method, path, query.encode(), named, json.dumps(body).encode())
-    )
-    if response.delivered is not None:
-        response.delivered(True)
-    return response.status, response.body
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "state": {"connection": Connection()},
+    }
+    sent: list[dict[str, Any]] = []
+    messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
+
+    async def receive() -> dict[str, Any]:
+        return next(messages, {"type": "http.disconnect"})
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    call = cast(Callable[..., Awaitable[None]], app)
+    await call(scope, receive, send)
+    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
 
 
 def test_no_route_touches_a_path_on_the_event_loop(

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.server.app import INJECT
-from claudemem_daemon.server.parser import MAX_BODY, MAX_HEAD, MAX_HOOK_BODY
-from claudemem_daemon.server.protocol import MAX_CONNECTIONS
+from claudemem_daemon.server.protocol import MAX_BODY, MAX_CONNECTIONS, MAX_HEAD, MAX_HOOK_BODY
 from tests.support.daemon import Daemon, Reply, eventually, read_all
 from tests.support.stores import add_observation, make_store
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.pipeline import Pipeline
@@ -13,31 +19,21 @@ from claudemem_daemon.server.answers import Answers
 from claudemem_daemon.server.headers import come_from_a_browser
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.log import Log
-from claudemem_daemon.server.messages import Request, Response, refusal
 from claudemem_daemon.server.metrics import Metrics
+from claudemem_daemon.server.protocol import BoundedProtocol
 from claudemem_daemon.server.workers import Workers
+from claudemem_daemon.shapes import as_json, error_shape
 
 INJECT: Final = "/api/context/inject"
 HOOKS: Final = "/v1/hooks/"
-HOOK: Final = HOOKS + "{platform}"
-ROUTES: Final[Mapping[str, str]] = {
-    "/healthz": "GET",
-    INJECT: "GET",
-    "/v1/observations": "GET",
-    "/v1/search": "GET",
-    "/v1/projects": "GET",
-    "/v1/status": "GET",
-    "/v1/query": "POST",
-    "/v1/explain": "POST",
-    "/v1/reload": "POST",
-    HOOK: "POST",
-}
-"""The method of each route; where that is GET, HEAD is as well."""
-
-Handler = Callable[[Request], Awaitable[Response]]
+TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+V1: Final = ("query", "explain", "observations", "search", "projects", "status", "reload")
+ROUTES: Final = frozenset(("/healthz", INJECT, *(f"/v1/{name}" for name in V1)))
 
 
-class Parts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Parts:
     """What the routes work with; all of it lives as long as the daemon."""
 
     pipeline: Pipeline
@@ -50,56 +46,121 @@ class Parts(NamedTuple):
     """Looks at paths: to be called in a worker."""
 
 
+Handler = Callable[[Request], Awaitable[Response]]
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
-    """`handlers` has one for each route."""
+    """`fast` answers the routes that are asked all day, by method and the path's beginning; what is
+    not among them is for Starlette's router."""
 
-    metrics: Metrics
-    log: Log
-    handlers: Mapping[str, Handler]
+    parts: Parts
+    errors: ErrorAnswers
+    fast: Mapping[tuple[str, str], Handler]
+    router: Starlette
 
-    async def answer(self, request: Request) -> Response:
-        """Never raises: a client gets an answer, never a traceback."""
-        began, route = time.perf_counter(), route_of(request.path)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = _Exchange(receive, send)
+        metrics, route = self.parts.metrics, route_of(scope["path"])
         try:
-            response = await self._answer(request, route)
-        except ClaudememError as error:
-            response = self.refuse(error.http_status, error.code, error.message)
-        except Exception as error:  # noqa: BLE001 - told to the log, in one line
-            self.log.failure(f"{request.method} {route}", error)
-            response = self.refuse(
-                500, "internal", "this is a bug; the daemon's log has one line on it"
-            )
-        self.metrics.answered(route, time.perf_counter() - began)
-        return response
+            await self._answer(scope, exchange)
+        except ClientDisconnect:
+            metrics.left(route)
+            return
+        except Exception as error:  # noqa: BLE001 - a client gets an answer, never a traceback
+            if isinstance(error, RuntimeError) and _has_left(scope):
+                # The transport says so in this way to whoever writes.
+                metrics.left(route)
+                return
+            self.parts.log.failure(f"{scope['method']} {route}", error)
+            metrics.failed("internal")
+            if not exchange.started:
+                response = await self.errors.unexpected(Request(scope), error)
+                await response(scope, exchange.receive, exchange.send)
+        metrics.answered(route, time.perf_counter() - exchange.began)
 
-    def refuse(self, status: int, code: str, message: str, allow: str = "") -> Response:
-        self.metrics.failed(code)
-        return refusal(status, code, message, allow)
-
-    def left(self, path: str) -> None:
-        """A request to `path` that never came whole: how long its client took is no latency of ours."""
-        self.metrics.left(route_of(path))
-
-    async def _answer(self, request: Request, route: str) -> Response:
-        if come_from_a_browser(request.headers):
-            return self.refuse(
+    async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
+        path: str = scope["path"]
+        handler = self.fast.get((scope["method"], HOOKS if path.startswith(HOOKS) else path))
+        if come_from_a_browser(scope["headers"]):
+            response = self.errors.answer(
                 403, "forbidden", "web pages are not answered: no Origin, and Host: localhost"
             )
-        method = ROUTES.get(route)
-        if method is None:
-            return self.refuse(404, "not_found", "no such route; GET /healthz is one")
-        if request.method == method or (method, request.method) == ("GET", "HEAD"):
-            return await self.handlers[route](request)
-        allow = "GET, HEAD" if method == "GET" else method
-        if request.method == "OPTIONS":
-            return Response(b"", status=204, allow=f"{allow}, OPTIONS")
-        message = f"{request.method[:20]} is not for this route; use {allow}"
-        return self.refuse(405, "method_not_allowed", message, allow)
+        elif handler is None:
+            await self.router(scope, exchange.receive, exchange.send)
+            return
+        else:
+            request = Request(scope, exchange.receive)
+            try:
+                response = await handler(request)
+            except ClaudememError as error:
+                response = await self.errors.ours(request, error)
+        await response(scope, exchange.receive, exchange.send)
+
+
+class _Exchange:
+    """One request and its answer. `began` is when the request had come whole: how long its client
+    took is no latency of ours."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self.began = time.perf_counter()
+        self.started = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            self.began = time.perf_counter()
+        return message
+
+    async def send(self, message: Message) -> None:
+        self.started = True
+        await self._send(message)
+
+
+def _has_left(scope: Scope) -> bool:
+    connection: BoundedProtocol = scope["state"]["connection"]
+    return connection.transport.is_closing()
 
 
 def route_of(path: str) -> str:
     """The route's name for the counters; paths are a client's words and must not fill memory."""
     if path in ROUTES:
         return path
-    return HOOK if path.startswith(HOOKS) else "other"
+    return HOOKS + "{platform}" if path.startswith(HOOKS) else "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswers:
+    """Errors in the contract's form."""
+
+    metrics: Metrics
+
+    async def ours(self, _request: Request, error: Exception) -> Response:
+        known = cast(ClaudememError, error)
+        return self.answer(known.http_status, known.code, known.message)
+
+    async def unexpected(self, _request: Request, _error: Exception) -> Response:
+        # Counted by who logs it: a client that has left comes here too.
+        shape = error_shape("internal", "this is a bug; the daemon's log has one line on it")
+        return Response(as_json(shape), 500, None, JSON)
+
+    async def http(self, request: Request, error: Exception) -> Response:
+        """What Starlette's router refuses: no such path, or not with that method."""
+        refused = cast(HTTPException, error)
+        allow = (refused.headers or {}).get("Allow")
+        if allow is not None and request.method == "OPTIONS":
+            return Response(status_code=204, headers={"Allow": f"{allow}, OPTIONS"})
+        if refused.status_code == 404:
+            return self.answer(404, "not_found", "no such route; GET /healthz is one")
+        if refused.status_code == 405:
+            message = f"{request.method[:20]} is not for this route; use {allow}"
+            return self.answer(405, "method_not_allowed", message, {"Allow": allow or ""})
+        return self.answer(refused.status_code, "http", str(refused.detail))
+
+    def answer(
+        self, status: int, code: str, message: str, headers: dict[str, str] | None = None
+    ) -> Response:
+        self.metrics.failed(code)
+        return Response(as_json(error_shape(code, message)), status, headers, JSON)

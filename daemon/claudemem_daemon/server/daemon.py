@@ -85,7 +85,7 @@ class Daemon:
             log,
             self.state,
         )
-        self._serving = Serving(make_app(parts))
+        self._serving = Serving(make_app(parts), self._metrics.failed)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()

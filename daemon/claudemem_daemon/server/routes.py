@@ -10,15 +10,28 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qs
 
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
 from claudemem_daemon import PROTOCOL, __version__, lookup
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.problems import find_problems
-from claudemem_daemon.errors import StoreError
+from claudemem_daemon.errors import ClaudememError, StoreError
 from claudemem_daemon.question import Question
-from claudemem_daemon.server.app import HOOK, HOOKS, INJECT, Application, Handler, Parts
+from claudemem_daemon.server.app import (
+    HOOKS,
+    INJECT,
+    JSON,
+    TEXT,
+    Application,
+    ErrorAnswers,
+    Parts,
+)
 from claudemem_daemon.server.headers import OF_QUESTION, client_of, environment_of
 from claudemem_daemon.server.hooks.handler import HookHandler
-from claudemem_daemon.server.messages import TEXT, Request, Response
 from claudemem_daemon.server.schema import parse_body, parse_query
 from claudemem_daemon.shapes import as_json, warning_shapes
 from claudemem_daemon.stores.model import StoreRef
@@ -33,7 +46,20 @@ SCHEMA: Final = 1
 
 def make_app(parts: Parts) -> Application:
     """The whole application."""
-    return Application(parts.metrics, parts.log, Routes(parts).handlers())
+    routes = Routes(parts)
+    errors = ErrorAnswers(parts.metrics)
+    router = Starlette(
+        routes=routes.table(),
+        exception_handlers={
+            ClaudememError: errors.ours,
+            HTTPException: errors.http,
+            # Else Starlette answers with plain text.
+            Exception: errors.unexpected,
+        },
+    )
+    router.router.redirect_slashes = False
+    fast = {("GET", INJECT): routes.inject, ("POST", HOOKS): routes.hook}
+    return Application(parts, errors, fast, router)
 
 
 class Routes:
@@ -42,25 +68,32 @@ class Routes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # The same hook asking again is not parsed and validated again.
-        self._question = lru_cache(MAX_PARSED)(parse_query)
+        self._question = lru_cache(MAX_PARSED)(_question)
         self._hooks = HookHandler(
             parts.pipeline, parts.sessions, parts.answers, parts.workers, parts.metrics
         )
         self._rechecking: Future[None] | None = None
 
-    def handlers(self) -> dict[str, Handler]:
-        return {
-            "/healthz": self.healthz,
-            INJECT: self.inject,
-            "/v1/observations": self.look_up,
-            "/v1/search": self.look_up,
-            "/v1/projects": self.look_up,
-            "/v1/status": self.status,
-            "/v1/query": self.query,
-            "/v1/explain": self.explain,
-            "/v1/reload": self.reload,
-            HOOK: self.hook,
-        }
+    def table(self) -> list[Route]:
+        get = (
+            ("/healthz", self.healthz),
+            (INJECT, self.inject),
+            ("/v1/observations", self.look_up),
+            ("/v1/search", self.look_up),
+            ("/v1/projects", self.look_up),
+            ("/v1/status", self.status),
+        )
+        post = (
+            ("/v1/query", self.query),
+            ("/v1/explain", self.explain),
+            (HOOKS + "{platform}", self.hook),
+            ("/v1/reload", self.reload),
+        )
+        return [
+            Route(path, handler, methods=[method])
+            for method, routes in (("GET", get), ("POST", post))
+            for path, handler in routes
+        ]
 
     async def healthz(self, _request: Request) -> Response:
         """By what was seen last: it looks at no path and waits for nothing."""
@@ -75,33 +108,34 @@ class Routes:
             "protocol": PROTOCOL,
             "pid": os.getpid(),
         }
-        return Response(as_json(shape))
+        return Response(as_json(shape), media_type=JSON)
 
     async def inject(self, request: Request) -> Response:
-        headers = tuple(pair for pair in request.headers if pair[0] in OF_QUESTION)
-        question = self._question(request.query, headers)
+        headers = tuple(pair for pair in request.scope["headers"] if pair[0] in OF_QUESTION)
+        question = self._question(request.scope["query_string"], headers)
         body = await self._parts.answers.get("context", question)
-        return Response(body, TEXT)
+        return Response(body, headers={"Content-Type": TEXT})
 
     async def query(self, request: Request) -> Response:
-        question, _ = parse_body(request.body, request.headers)
-        return Response(await self._parts.answers.get("query", question))
+        question = parse_body(await request.body()).question(request.scope["headers"])
+        return Response(await self._parts.answers.get("query", question), media_type=JSON)
 
     async def explain(self, request: Request) -> Response:
-        question, row = parse_body(request.body, request.headers)
+        body = parse_body(await request.body())
+        question = body.question(request.scope["headers"])
 
         def work(deadline: Deadline) -> dict[str, Any]:
-            return lookup.explained(self._parts.pipeline, question, row, deadline)
+            return lookup.explained(self._parts.pipeline, question, body.observation, deadline)
 
         return await self._by_worker(question, work, like="explain")
 
     async def look_up(self, request: Request) -> Response:
-        question = parse_query(request.query, request.headers)
-        path, pipeline = request.path, self._parts.pipeline
+        query: bytes = request.scope["query_string"]
+        question = parse_query(query).question(request.scope["headers"])
+        path, pipeline = request.scope["path"], self._parts.pipeline
 
         def work(deadline: Deadline) -> dict[str, Any]:
-            text = request.query.decode("latin-1")
-            given = parse_qs(text, errors="surrogateescape", max_num_fields=1000)
+            given = parse_qs(query.decode("latin-1"), errors="surrogateescape", max_num_fields=1000)
             if path == "/v1/observations":
                 refs = lookup.parse_refs(given.get("ids", ()))
                 return lookup.shown(pipeline, question, refs, deadline)
@@ -114,9 +148,14 @@ class Routes:
         return await self._by_worker(question, work, like="lookup")
 
     async def hook(self, request: Request) -> Response:
-        platform, headers = request.path.removeprefix(HOOKS), request.headers
-        environ, client = environment_of(headers), client_of(headers)
-        return await self._hooks.answer(platform, request.body, environ, client)
+        headers = request.scope["headers"]
+        platform = request.scope["path"].removeprefix(HOOKS)
+        body = await request.body()
+        client = client_of(headers)
+        connection = request.scope["state"]["connection"]
+        environ = environment_of(headers)
+        answer = await self._hooks.answer(platform, body, environ, client, connection)
+        return Response(answer, media_type=JSON)
 
     async def status(self, _request: Request) -> Response:
         parts, requests = self._parts, self._parts.metrics.snapshot()
@@ -135,7 +174,10 @@ class Routes:
 
         return await self._by_worker(Question(cwd=None), work)
 
-    async def reload(self, _request: Request) -> Response:
+    async def reload(self, request: Request) -> Response:
+        # It says nothing to us, but a client that is answered while it still sends sees an error.
+        await request.body()
+
         def work(_deadline: Deadline) -> dict[str, Any]:
             done = self._parts.pipeline.configuration.reload()
             return {"revision": done.revision, "warnings": warning_shapes(done.warnings)}
@@ -147,7 +189,11 @@ class Routes:
     ) -> Response:
         answers = self._parts.answers
         body = await answers.work(question, lambda deadline: as_json(work(deadline)), like)
-        return Response(body)
+        return Response(body, media_type=JSON)
+
+
+def _question(query: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Question:
+    return parse_query(query).question(headers)
 
 
 def recheck(pool: StorePool) -> None:

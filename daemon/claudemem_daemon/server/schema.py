@@ -1,7 +1,8 @@
-"""What clients may ask: bodies and query strings become a `Question`, field by field.
+"""What clients may ask, checked by pydantic: bodies and query strings become a `Question`.
 
 Unknown fields are ignored, so that a newer client can talk to an older daemon. Texts are accepted
-in `os.fsdecode` form: a path may hold bytes that are no UTF-8.
+in `os.fsdecode` form: a path may hold bytes that are no UTF-8, which pydantic's own text type
+refuses.
 """
 
 from __future__ import annotations
@@ -9,9 +10,22 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 from urllib.parse import unquote_to_bytes
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question, Scope, contradiction
@@ -22,23 +36,18 @@ MAX_PATH: Final = 4096
 """Bytes, PATH_MAX on Linux; longer is no path at all."""
 MAX_ROWS: Final = 100_000
 MAX_NAMES: Final = 4096
-YES: Final = frozenset(("1", "true", "t", "yes", "y", "on"))
-NO: Final = frozenset(("0", "false", "f", "no", "n", "off", ""))
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a text is wanted")
+def _encodable(text: str) -> str:
+    """Surrogates that stand for a byte pass, others are no text at all."""
     try:
-        # Surrogates that stand for a byte pass, others are no text at all.
-        os.fsencode(value)
+        os.fsencode(text)
     except UnicodeEncodeError:
         raise ValueError("it holds half a character") from None
-    return value
+    return text
 
 
-def _path(value: object) -> str:
-    text = _text(value)
+def _path(text: str) -> str:
     if "\0" in text:
         raise ValueError("a path cannot hold a NUL")
     if len(os.fsencode(text)) > MAX_PATH:
@@ -48,50 +57,32 @@ def _path(value: object) -> str:
     return text
 
 
-def _names(value: object) -> tuple[str, ...]:
-    """A list of texts, or one text with commas."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list):
-        raise ValueError("a list of texts is wanted")
-    if len(listed) > MAX_NAMES:
-        raise ValueError(f"at most {MAX_NAMES} are taken")
-    return tuple(dict.fromkeys(name for each in listed if (name := _text(each).strip())))
+def _split(value: object) -> object:
+    """A list may also be one text with commas."""
+    return value.split(",") if isinstance(value, str) else value
 
 
-def _scope(value: object) -> Any:
-    scopes = get_args(Scope)
-    if value not in scopes:
-        raise ValueError(f"one of {', '.join(scopes)} is wanted")
-    return value
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for each in names if (name := each.strip())))
 
 
-def _count(value: object) -> int:
-    """A whole number, or its digits as a text, also of more than Python reads."""
-    if isinstance(value, str) and value.isascii() and value.strip().isdigit():
-        digits = value.strip().lstrip("0") or "0"
-        value = int(digits) if len(digits) <= len(str(MAX_ROWS)) else MAX_ROWS
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError("a whole number from 0 on is wanted")
-    return min(value, MAX_ROWS)
+def _digits(value: object) -> object:
+    """A count may also be a text of digits, also of more than Python reads."""
+    if not isinstance(value, str) or not (value.isascii() and value.strip().isdigit()):
+        return value
+    digits = value.strip().lstrip("0") or "0"
+    return int(digits) if len(digits) <= len(str(MAX_ROWS)) else MAX_ROWS
 
 
-def _flag(value: object) -> bool:
-    word = str(value).lower()
-    if isinstance(value, bool | int | str) and word in YES | NO:
-        return word in YES
-    raise ValueError("true or false is wanted")
+def _flag(value: object) -> object:
+    """A parameter without a value, and null, say no."""
+    return False if value in ("", None) else value
 
 
-def _environment(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ValueError("an object of texts is wanted")
-    return {_text(name): _variable(each) for name, each in value.items()}
-
-
-def _variable(value: object) -> str:
+def _variable(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int | float) else _text(value)
+    return str(value) if isinstance(value, int | float) else value
 
 
 def _row(value: object) -> Ref:
@@ -103,33 +94,78 @@ def _row(value: object) -> Ref:
     return ref
 
 
-FIELDS: Final[Mapping[str, Callable[[object], Any]]] = {
-    "cwd": _path,
-    "projects": _names,
-    "scope": _scope,
-    "limit": _count,
-    "types": _names,
-    "concepts": _names,
-    "platform_source": _text,
-    "env": _environment,
-    "full": _flag,
-    "colors": _flag,
-    "observation": _row,
-}
-"""What makes the value of each, and raises ValueError in words for the client. null is no value."""
+Text = Annotated[InstanceOf[str], AfterValidator(_encodable), WithJsonSchema({"type": "string"})]
+AbsolutePath = Annotated[
+    Text, AfterValidator(_path), WithJsonSchema({"type": "string", "pattern": "^/"})
+]
+Names = Annotated[
+    tuple[Text, ...],
+    Field(max_length=MAX_NAMES),
+    BeforeValidator(_split),
+    AfterValidator(_distinct),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
+Count = Annotated[
+    int,
+    Field(ge=0, strict=True),
+    BeforeValidator(_digits),
+    AfterValidator(lambda count: min(count, MAX_ROWS)),
+]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Variable = Annotated[Text, BeforeValidator(_variable)]
+RowId = Annotated[
+    Ref,
+    PlainValidator(_row),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+]
 
 
-QUERY_NAMES: Final[Mapping[str, str]] = {
-    **{name: name for name in FIELDS if name not in ("env", "observation")},
-    # claude-mem's own worker takes these.
-    "project": "projects",
-    "platformSource": "platform_source",
-}
+class Body(BaseModel):
+    """`POST /v1/query` and `/v1/explain`, and the query string of the inject route."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    cwd: AbsolutePath | None = None
+    projects: Names | None = None
+    scope: Scope | None = None
+    limit: Count | None = None
+    types: Names | None = None
+    concepts: Names | None = None
+    platform_source: Text | None = None
+    env: dict[Text, Variable] | None = None
+    full: Flag = False
+    colors: Flag = False
+    observation: RowId | None = None
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> Body:
+        wrong = contradiction(self.cwd, self.projects)
+        if wrong is None and self.cwd is None and self.projects is None:
+            wrong = "give cwd (an absolute path) or projects (at least one key)"
+        if wrong is not None:
+            raise ValueError(wrong)
+        return self
+
+    def question(self, headers: Headers) -> Question:
+        """The question; what the body says wins over the headers."""
+        headers = tuple(headers)
+        return Question(
+            cwd=self.cwd,
+            projects=self.projects or (),
+            env={**environment_of(headers), **(self.env or {})},
+            scope=self.scope,
+            limit=self.limit,
+            types=self.types,
+            concepts=self.concepts,
+            platform_source=self.platform_source or platform_of(headers),
+            full=self.full,
+            human=self.colors,
+        )
 
 
-def parse_body(data: bytes, headers: Headers) -> tuple[Question, Ref | None]:
-    """Of the query and explain routes: the question, and the observation that it asks about. Bytes
-    that are no UTF-8 become surrogates, as in a path. Raises `InvalidRequest`."""
+def parse_body(data: bytes) -> Body:
+    """A body of the query and explain routes; bytes that are no UTF-8 become surrogates, as in a
+    path. Raises `InvalidRequest`."""
     try:
         value = json.loads(
             data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape"),
@@ -142,17 +178,26 @@ def parse_body(data: bytes, headers: Headers) -> tuple[Question, Ref | None]:
         raise InvalidRequest(f"the body is no JSON: {error}") from None
     if not isinstance(value, dict):
         raise InvalidRequest("the body must be one JSON object")
-    known = _checked(value)
-    return _question(known, headers), known.get("observation")
+    return _checked(value)
 
 
-def parse_query(query: bytes, headers: Headers) -> Question:
-    """The query string of the inject route and the look-ups; a parameter without a value counts as
-    not given. Raises `InvalidRequest`."""
+INJECT_NAMES: Final[Mapping[str, str]] = {
+    **{name: name for name in Body.model_fields if name not in ("env", "observation")},
+    # claude-mem's own worker takes these.
+    "project": "projects",
+    "platformSource": "platform_source",
+}
+
+
+def parse_query(query: bytes) -> Body:
+    """The query string of the inject route; a parameter without a value counts as not given.
+
+    Raises `InvalidRequest`.
+    """
     values: dict[str, Any] = {}
     for part in query.split(b"&"):
         name, _, value = part.partition(b"=")
-        field = QUERY_NAMES.get(_decoded(name))
+        field = INJECT_NAMES.get(_decoded(name))
         if field is None or not value:
             continue
         if field in ("projects", "types", "concepts"):
@@ -161,41 +206,17 @@ def parse_query(query: bytes, headers: Headers) -> Question:
             raise InvalidRequest(f"{_decoded(name)} is given twice")
         else:
             values[field] = _decoded(value)
-    return _question(_checked(values), headers)
+    return _checked(values)
 
 
-def _checked(values: Mapping[str, object]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
-    for name, value_of in FIELDS.items():
-        value = values.get(name)
-        try:
-            if value is not None:
-                known[name] = value_of(value)
-        except ValueError as error:
-            raise InvalidRequest(f"{name}: {error}") from None
-    cwd, projects = known.get("cwd"), known.get("projects")
-    wrong = contradiction(cwd, projects)
-    if wrong is None and cwd is None and projects is None:
-        wrong = "give cwd (an absolute path) or projects (at least one key)"
-    if wrong is not None:
-        raise InvalidRequest(wrong)
-    return known
-
-
-def _question(known: Mapping[str, Any], headers: Headers) -> Question:
-    """What the fields say wins over the headers."""
-    return Question(
-        cwd=known.get("cwd"),
-        projects=known.get("projects", ()),
-        env={**environment_of(headers), **known.get("env", {})},
-        scope=known.get("scope"),
-        limit=known.get("limit"),
-        types=known.get("types"),
-        concepts=known.get("concepts"),
-        platform_source=known.get("platform_source") or platform_of(headers),
-        full=known.get("full", False),
-        human=known.get("colors", False),
-    )
+def _checked(values: Mapping[str, Any]) -> Body:
+    try:
+        return Body.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(str(part)[:80] for part in first["loc"])
+        words = first["msg"].removeprefix("Value error, ")
+        raise InvalidRequest(f"{field}: {words}" if field else words) from None
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,29 +1,61 @@
-"""Listeners and connections on the event loop."""
+"""Listeners and connections on the event loop; uvicorn's protocol without uvicorn's main loop.
+
+uvicorn's own server wakes ten times a second to look whether it should stop and to renew the Date
+header. A daemon that costs nothing when idle waits for events instead.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
-from claudemem_daemon.server.app import Application
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from claudemem_daemon import PROTOCOL, __version__
 from claudemem_daemon.server.listening import BACKLOG, Listening
-from claudemem_daemon.server.protocol import Connection
+from claudemem_daemon.server.protocol import BoundedProtocol
 
 DRAIN: Final = 2.0
 """Seconds for which a stop waits for answers that are being made."""
 
+IDENTITY_HEADERS: Final = (
+    (b"claudemem-daemon-version", __version__.encode()),
+    (b"claudemem-daemon-protocol", str(PROTOCOL).encode()),
+)
+
 
 class Serving:
-    """Accepts connections, whose requests the application answers."""
+    """Accepts connections and feeds an ASGI application."""
 
-    def __init__(self, app: Application) -> None:
-        self._app = app
-        self._connections: set[Connection] = set()
+    def __init__(self, app: Any, refused: Callable[[str], None]) -> None:
+        # What uvicorn would say of a broken request, the client is told; nobody reads it twice.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._config = Config(
+            app,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            workers=1,
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._state.default_headers = list(IDENTITY_HEADERS)
+        self._refused = refused
         self._server: asyncio.AbstractServer | None = None
 
     @property
     def connections(self) -> int:
-        return len(self._connections)
+        return len(self._state.connections)
 
     async def listen(self, listening: Listening) -> None:
         """Serve this socket from now on, and no longer the one before; connections stay."""
@@ -44,13 +76,16 @@ class Serving:
         """Accept nothing new, let answers that are being made go out, then end the rest."""
         if self._server is not None:
             self._server.close()
-        connections = list(self._connections)
-        for connection in connections:
+        for connection in list(self._state.connections):
             connection.shutdown()
-        if connections:
-            await asyncio.wait([each.closed for each in connections], timeout=DRAIN)
-        for connection in list(self._connections):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN):
+                while self._state.connections or self._state.tasks:
+                    await asyncio.sleep(0.01)
+        for task in list(self._state.tasks):
+            task.cancel()
+        for connection in list(self._state.connections):
             connection.transport.abort()
 
-    def _connection(self) -> Connection:
-        return Connection(self._app, self._connections)
+    def _connection(self) -> BoundedProtocol:
+        return BoundedProtocol(self._config, self._state, self._refused)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.deadline import Deadline
@@ -22,12 +22,17 @@ from claudemem_daemon.server.hooks.output import no_output
 from claudemem_daemon.server.hooks.payload import parse_payload, read_payload
 from claudemem_daemon.server.hooks.reply import answer_key, reply
 from claudemem_daemon.server.hooks.sessions import Sessions
-from claudemem_daemon.server.messages import Response
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.workers import USUAL_SECONDS, Workers
 
 WAITING: Final = 0.7
 """Of the time of a call, the share for which it waits for the answer before."""
+
+
+class Connection(Protocol):
+    """What a connection tells of the answer that goes out on it."""
+
+    def when_delivered(self, told: Callable[[bool], None], *, acknowledged: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,58 +46,61 @@ class HookHandler:
     metrics: Metrics
 
     async def answer(
-        self, platform: str, body: bytes, environ: Mapping[str, str], client: Client
-    ) -> Response:
+        self,
+        platform: str,
+        body: bytes,
+        environ: Mapping[str, str],
+        client: Client,
+        connection: Connection,
+    ) -> bytes:
         """What the hook prints. Odd input is nothing to print, never an error.
 
         Raises `NotFound` for an unknown platform, `DeadlineExceeded`, and what the pipeline raises.
         """
         call = read_call(platform, body, environ, self.pipeline.configuration.home)
-        event, cwd, response = "", None, Response(no_output(platform))
+        event, answer = "", HookAnswer(no_output(platform))
         if call is not None:
-            event, cwd = call.event, call.cwd
-            if not call.silent and await self._is_free(call, environ, client):
-                cwd, response = await self._told(call, environ, client)
-        self.metrics.hook(platform, event, cwd, time.monotonic() - client.came)
-        return response
+            event, answer = call.event, HookAnswer(no_output(platform), call.cwd)
+            if not call.silent:
+                answer = await self._told(call, environ, client, connection) or answer
+        self.metrics.hook(platform, event, answer.cwd, time.monotonic() - client.came)
+        return answer.body
 
-    async def _is_free(self, call: HookCall, environ: Mapping[str, str], client: Client) -> bool:
-        """Whether the answers before to the same session have arrived, or are lost, in time."""
+    async def _told(
+        self, call: HookCall, environ: Mapping[str, str], client: Client, connection: Connection
+    ) -> HookAnswer | None:
+        """The answer, which the session remembers once it has arrived, and not too late; None where
+        the session gets nothing."""
+        question = Question(cwd=call.cwd, env=environ)
         if self.sessions.is_claimed(call):
-            question = Question(cwd=call.cwd, env=environ)
             allowed = self.pipeline.configuration.timeout_ms(question) / 1000
             try:
                 async with asyncio.timeout(min(allowed, client.seconds) * WAITING):
                     await self.sessions.free(call)
             except TimeoutError:
-                return False
-        return True
-
-    async def _told(
-        self, call: HookCall, environ: Mapping[str, str], client: Client
-    ) -> tuple[str | None, Response]:
-        """The folder and the answer, which the session remembers once it has arrived, and not too
-        late."""
+                return None
         claim = self.sessions.claim(call)
         try:
-            answer = await self._planned(call, Question(cwd=call.cwd, env=environ), client)
+            answer = await self._planned(call, question, client)
         except BaseException:
             self.sessions.settle(call, claim)
             raise
 
-        def delivered(arrived: bool) -> None:
+        def told(arrived: bool) -> None:
             late = not client.acknowledges and time.monotonic() > client.came + client.seconds
-            if arrived and not late:
+            if answer is not None and arrived and not late:
                 self.sessions.arrived(call, answer)
             self.sessions.settle(call, claim)
 
-        response = Response(answer.body, delivered=delivered, acknowledged=client.acknowledges)
-        return answer.cwd, response
+        connection.when_delivered(told, acknowledged=client.acknowledges)
+        return answer
 
-    async def _planned(self, call: HookCall, question: Question, client: Client) -> HookAnswer:
+    async def _planned(
+        self, call: HookCall, question: Question, client: Client
+    ) -> HookAnswer | None:
         plan = self.sessions.plan(call)
         if plan is not None and plan.how == "nothing":
-            return HookAnswer(no_output(call.caller), call.cwd)
+            return None
         key = answer_key(call, question.env, plan)
 
         async def make(allowed: RequestTime) -> HookAnswer:
