@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from claudemem_daemon.local import of_another, open_own, replace_own, state_dir
+from claudemem_daemon.local import MAX_LIST, of_another, open_own, replace_own, state_dir
 
 LIST = "folders.json"
 
@@ -79,7 +79,7 @@ def _path(environ: Mapping[str, str]) -> str:
 def _read(environ: Mapping[str, str]) -> list[str]:
     try:
         with open(open_own(_path(environ), os.O_RDONLY), encoding="ascii") as file:
-            made = json.load(file)
+            made = json.loads(file.read(MAX_LIST))
     except (OSError, ValueError, RecursionError):
         return []
     return [path for path in made if isinstance(path, str)] if isinstance(made, list) else []

@@ -27,6 +27,9 @@ HERE = "PWD"
 SUN_PATH_MAX = 103
 """Bytes; macOS has room for 104 with the closing NUL, Linux for 108. One limit for both."""
 
+MAX_LIST = 4 << 20
+"""Characters that are read of a list of our own; one that has more is none of ours."""
+
 MAX_ENVIRONMENT = 24 << 10
 """Bytes of the caller's variables in one request; the daemon takes headers of 32 KiB."""
 

@@ -118,6 +118,13 @@ def test_a_broken_list_allows_nothing_and_says_so(trust: Trust, store: str, cont
     assert trust.read().warnings == ()
 
 
+def test_a_list_without_end_is_not_read_to_it(trust: Trust, store: str) -> None:
+    trust.allow(store)
+    os.truncate(trust.path, 1 << 40)
+    assert not trust.allowed(store)
+    assert trust.read().warnings[0].code == "trust_unreadable"
+
+
 def test_a_list_others_may_write_allows_nothing(trust: Trust, store: str) -> None:
     trust.allow(store)
     os.chmod(trust.path, 0o666)

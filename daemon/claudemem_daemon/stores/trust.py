@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.local import of_another, open_own, replace_own
+from claudemem_daemon.local import MAX_LIST, of_another, open_own, replace_own
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.stores.checkout import CheckoutFiles
 from claudemem_daemon.warning import AnswerWarning
@@ -133,7 +133,7 @@ def _load(path: str) -> Trusted:
         with open(open_own(path, os.O_RDONLY), encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o022:
                 raise ValueError("others may write it")
-            shape: Any = json.load(file)
+            shape: Any = json.loads(file.read(MAX_LIST))
         stores = {
             str(store["path"]): (int(store["uid"]), int(store["device"]), int(store["inode"]))
             for store in shape["stores"]
