@@ -274,8 +274,9 @@ def _readlink(path: str) -> str | None:
         return None
 
 
-def real_path(path: str) -> str:
-    """As `os.path.realpath`, of an absolute path."""
+def link_steps(path: str) -> Iterator[str]:
+    """An absolute path with its first symbolic link followed, then with the next; the last is as
+    `os.path.realpath` gives it."""
     real, rest, links = "", path.split("/")[::-1], 0
     while rest:
         part = rest.pop()
@@ -284,14 +285,22 @@ def real_path(path: str) -> str:
         elif part not in ("", "."):
             step = f"{real}/{part}"
             target = link_target(step)
-            links += target is not None
-            if links > MAX_LINKS:
-                return os.path.realpath(path)
             if target is None:
                 real = step
-            else:
-                real = "" if target.startswith("/") else real
-                rest += target.split("/")[::-1]
+                continue
+            links += 1
+            if links > MAX_LINKS:
+                yield os.path.realpath(path)
+                return
+            real = "" if target.startswith("/") else real
+            rest += target.split("/")[::-1]
+            yield os.path.normpath("/".join((real, *rest[::-1])))
+    yield real or "/"
+
+
+def real_path(path: str) -> str:
+    """The last of `link_steps`."""
+    *links, real = link_steps(path)
     if links and _recorded.get() is not None:
         file_identity(path)
-    return real or "/"
+    return real

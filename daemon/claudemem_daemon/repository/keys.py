@@ -68,12 +68,7 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
     unique: dict[tuple[str, Match], ProjectKey] = {}
     for key in own.keys:
         unique.setdefault((key.key, key.match), key)
-    return own._replace(
-        keys=tuple(unique.values()),
-        excluded=tuple(dict.fromkeys(own.excluded)),
-        checkouts=tuple(dict.fromkeys(own.checkouts)),
-        common_dirs=tuple(dict.fromkeys(own.common_dirs)),
-    )
+    return own._replace(keys=tuple(unique.values()))
 
 
 def _with_outer(own: ProjectKeys, outer: ProjectKeys) -> ProjectKeys:

@@ -14,12 +14,11 @@ from fnmatch import translate
 from typing import Final
 
 from claudemem_daemon.dependencies import (
-    MAX_LINKS,
     FileDependency,
     file_identity,
     file_state,
     folder_identity,
-    link_target,
+    link_steps,
 )
 from claudemem_daemon.settings.exclusion import nfc
 
@@ -51,7 +50,7 @@ class FolderNames:
         """The path itself first; all in NFC."""
         if not self._spelled and not self._relative:
             return (nfc(path),)  # No pattern can match by another name.
-        found = [path, *_link_steps(path)]
+        found = [path, *link_steps(path)]
         folder, rest = found[-1], ""
         while self._spelled:
             identity = folder_identity(folder)
@@ -92,25 +91,3 @@ class FolderNames:
                 yield entry.path
             if rest:
                 yield from self._matched(entry.path, rest)
-
-
-def _link_steps(path: str) -> Iterator[str]:
-    """The path with its first link followed, then the next, until there is none."""
-    for _ in range(MAX_LINKS):
-        followed = _first_link_followed(path)
-        if followed is None:
-            return
-        path = followed
-        yield path
-
-
-def _first_link_followed(path: str) -> str | None:
-    parts = [part for part in path.split("/") if part]
-    folder = ""
-    for number, part in enumerate(parts):
-        folder = f"{folder}/{part}"
-        target = link_target(folder)
-        if target is not None:
-            rest = parts[number + 1 :]
-            return os.path.normpath(os.path.join(os.path.dirname(folder), target, *rest))
-    return None
