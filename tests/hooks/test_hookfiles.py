@@ -142,6 +142,17 @@ def test_a_malformed_file_is_refused_and_left_alone(tmp_path: Path, text: str) -
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    path = Path(target(PLATFORMS["claude-code"], environ, None))
+    path.parent.mkdir()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(SettingsError, match="more than 16 MiB"):
+        install("claude-code", environ, COMMAND)
+    assert path.stat().st_size == 1 << 40
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     real = tmp_path / "dotfiles" / "settings.json"

@@ -8,20 +8,27 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TextIO
+from typing import Final, TextIO
 
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.local import of_another
 
+MAX_SETTINGS: Final = 16 << 20
+"""Characters of a settings file; what has more was not written for an assistant."""
+
 
 def read_file(path: str) -> str | None:
+    """The text of a settings file, None where there is none. Raises `SettingsError`."""
     try:
         _no_dangling_link(path)
         if os.path.exists(path) and not os.path.isfile(path):
             raise SettingsError(f"{path} is not a regular file; move it away, nothing was changed")
         with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
+            text = file.read(MAX_SETTINGS + 1)
+        if len(text) > MAX_SETTINGS:
+            raise SettingsError(f"{path} has more than 16 MiB; move it away, nothing was changed")
+        return text
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
