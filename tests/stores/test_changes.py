@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from claudemem_daemon.stores import states as states_module
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.model import StoreRef
-from claudemem_daemon.stores.pool import StorePool
+from claudemem_daemon.stores.pool import MAX_STORES, StorePool
 from claudemem_daemon.stores.states import SqliteStates
 from tests.stores.reading import open_pool, rows, settle, state
 from tests.support.stores import OtherProcess, add_observation, add_observations, make_store
@@ -154,6 +155,24 @@ def open_files(path: str) -> list[str]:
         if target.startswith(path):
             held.append(target)
     return held
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
+def test_a_store_beyond_the_bound_is_closed_once_it_has_been_read(tmp_path: Path) -> None:
+    """Of more stores than stay open, the first leave the pool while one answer reads them all."""
+    first = Path(make_store(tmp_path / "0.db"))
+    paths = [tmp_path / f"{number}.db" for number in range(MAX_STORES + 12)]
+    for path in paths[1:]:
+        shutil.copy(first, path)
+    opened = []
+    with open_pool() as pool:
+        for _ in range(2):
+            with ExitStack() as readings:
+                for path in paths:
+                    reading = pool.reading(StoreRef(str(path), "told"), Deadline.after(20))
+                    readings.enter_context(reading)
+            opened.append({name for name in open_files(str(tmp_path)) if name.endswith(".db")})
+    assert [len(stores) for stores in opened] == [MAX_STORES, MAX_STORES]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")

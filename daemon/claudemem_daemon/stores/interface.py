@@ -213,7 +213,10 @@ class Store(Protocol):
     def describe(self) -> StoreUse: ...
 
     def let_go(self) -> None:
-        """Close what is open and not in use; what is in use is closed when it comes back."""
+        """Close what is open and not in use."""
+
+    def retire(self) -> None:
+        """Let go, and close what is in use when it comes back: nobody will ask this store again."""
 
     def interrupt(self) -> None:
         """End the queries that run."""

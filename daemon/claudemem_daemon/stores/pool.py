@@ -104,7 +104,8 @@ class StorePool:
                     target=self._sweep, name="claudemem-stores", daemon=True
                 )
                 self._sweeper.start()
-        _let_go(evicted)
+        for left in evicted:
+            left.retire()
         return store
 
     def _make(self, ref: StoreRef) -> Store:

@@ -61,6 +61,7 @@ class SqliteStore:
         self._schema: tuple[tuple[int, int], Schema] | None = None
         """Of which opening, at which PRAGMA schema_version."""
         self._error: StoreError | None = None
+        self._retired = False
         self._asleep_until = 0.0
         self._read_ms: float | None = None
         self._remembered = RecentValues(), recent, dict[tuple[object, ...], Plan]()
@@ -95,6 +96,9 @@ class SqliteStore:
             raise
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise self.failed(as_store_error(error, self.path)) from None
+        finally:
+            if self._retired:
+                self.let_go()
         self._read_ms = (time.monotonic() - started) * 1000
 
     @property
@@ -123,6 +127,10 @@ class SqliteStore:
         for connection in idle:
             connection.close()
         self._states.let_go()
+
+    def retire(self) -> None:
+        self._retired = True
+        self.let_go()
 
     def interrupt(self) -> None:
         with self._lock:

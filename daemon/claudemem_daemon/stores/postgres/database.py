@@ -61,7 +61,7 @@ class DatabaseStore:
         self._index: Index = "missing"
         self._index_until = 0.0
         self._read_ms: float | None = None
-        self._closed = False
+        self._closed = self._retired = False
 
     @contextmanager
     def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[DatabaseReader]:  # noqa: ARG002 - nobody waits for a reader here
@@ -107,6 +107,10 @@ class DatabaseStore:
             idle, self._idle = self._idle, []
         for session in idle:
             session.close()
+
+    def retire(self) -> None:
+        self._retired = True
+        self.let_go()
 
     def interrupt(self) -> None:
         self._closed = True
@@ -195,7 +199,8 @@ class DatabaseStore:
         finally:
             with self._lock:
                 self._in_use.remove(session)
-                keep = session.usable and not self._closed and len(self._idle) < MAX_IDLE
+                ended = self._closed or self._retired
+                keep = session.usable and not ended and len(self._idle) < MAX_IDLE
                 if keep:
                     self._idle.append(session)
             if not keep:
