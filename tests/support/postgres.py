@@ -92,7 +92,7 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.stop(signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -124,7 +124,7 @@ class Cluster:
         return False
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT ends it in order; SIGKILL as a crash does, with all its children."""
+        """SIGINT ends it in order, SIGQUIT at once; SIGKILL as a crash does, with all its children."""
         process, self.process = self.process, None
         if process is None:
             return
@@ -132,7 +132,12 @@ class Cluster:
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        process.wait(30)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            # A backend of version 15 that is told to end while it ends can wait for itself for ever.
+            process.send_signal(signal.SIGQUIT)
+            process.wait(30)
 
     def url(self, database: str, user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={self._folder}"
