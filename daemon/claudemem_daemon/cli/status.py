@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
+import socket
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -61,19 +63,21 @@ def _print(shape: dict[str, Any], head: Headline, *, as_shape: bool) -> None:
 
 def _watch(as_shape: bool) -> int:
     """Once more every few seconds, in a terminal in place."""
-    head = None
     out = screen.screen()
     in_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not as_shape
-    try:
-        with out.screen(hide_cursor=False) if in_terminal else nullcontext():
-            while True:
-                shape, head = _status()
-                if in_terminal:
-                    out.clear()
-                _print(shape, head, as_shape=as_shape)
-                time.sleep(WATCH_SECONDS)  # uptime and figures change all the time
-    except KeyboardInterrupt:
-        return head.exit_code if head is not None else 0
+    # An exception would be lost where Python ignores those, as at the end of an object.
+    interrupted, interrupting = socket.socketpair()
+    interrupting.setblocking(False)
+    signal.set_wakeup_fd(interrupting.fileno())
+    signal.signal(signal.SIGINT, lambda *_: None)
+    with out.screen(hide_cursor=False) if in_terminal else nullcontext():
+        while True:
+            shape, head = _status()
+            if in_terminal:
+                out.clear()
+            _print(shape, head, as_shape=as_shape)
+            if select.select([interrupted], [], [], WATCH_SECONDS)[0]:
+                return head.exit_code
 
 
 def _status() -> tuple[dict[str, Any], Headline]:
