@@ -34,6 +34,15 @@ def started_by(environ: Mapping[str, str]) -> StartedBy:
     return "hand"
 
 
+def _made(path: str) -> os.stat_result:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        # A umask of the caller may take bits from us, never add any.
+        os.chmod(path, 0o700)
+    return os.lstat(path)
+
+
 def private_folder(path: str) -> None:
     """Make sure that `path` is a folder of ours that nobody else can enter.
 
@@ -44,12 +53,10 @@ def private_folder(path: str) -> None:
     if refused is not None:
         raise DaemonError(refused)
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-            # A umask of the caller may take bits from us, never add any.
-            os.chmod(path, 0o700)
-        seen = os.lstat(path)
+        try:
+            seen = _made(path)
+        except FileNotFoundError:  # a daemon that ended meanwhile removed the folder, being empty
+            seen = _made(path)
     except OSError as error:
         raise DaemonError(
             f"{path} cannot be made: {error.strerror}; CLAUDEMEM_DAEMON_HOME puts it elsewhere"
