@@ -209,14 +209,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("asker", "name"),
-    CASES,
-    indirect=["asker"],
-    ids=[f"{layout.__name__}-{name.replace('/', '-')}" for layout, name in CASES],
-)
-def test_a_file_of_git_that_is_damaged_and_mended(root: Path, asker: Asker, name: str) -> None:
-    path = root / "w" / name
+def wrong_after_damages(asker: Asker, path: Path) -> list[str]:
+    """After which damages of a file, and which mendings, a running pipeline and a new one differ."""
     content = path.read_bytes()
     wrong = []
     for damage in DAMAGES:
@@ -228,7 +222,17 @@ def test_a_file_of_git_that_is_damaged_and_mended(root: Path, asker: Asker, name
         mend(path, content)
         if asker.answers(asker.running) != asker.fresh():
             wrong.append(f"{damage.__name__} and mended")
-    assert not wrong
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("asker", "name"),
+    CASES,
+    indirect=["asker"],
+    ids=[f"{layout.__name__}-{name.replace('/', '-')}" for layout, name in CASES],
+)
+def test_a_file_of_git_that_is_damaged_and_mended(root: Path, asker: Asker, name: str) -> None:
+    assert wrong_after_damages(asker, root / "w" / name) == []
 
 
 SETTINGS = {
@@ -318,18 +322,7 @@ def test_another_file_of_the_data_dir_that_is_damaged_and_mended(
     path = configured / "home" / ".claude-mem" / name
     if name == "observer-health.json":
         path.write_text('{"consecutiveFailures": 9, "lastErrorAt": 1700000000000}')
-    content = path.read_bytes()
-    wrong = []
-    for damage in DAMAGES:
-        asker.settle()
-        damage(path)
-        if asker.answers(asker.running) != asker.fresh():
-            wrong.append(damage.__name__)
-        asker.settle()
-        mend(path, content)
-        if asker.answers(asker.running) != asker.fresh():
-            wrong.append(f"{damage.__name__} and mended")
-    assert not wrong
+    assert wrong_after_damages(asker, path) == []
 
 
 @pytest.mark.parametrize("asker", [plain], indirect=True)

@@ -195,7 +195,7 @@ MUTATIONS: Final = (
         "stores/test_trust.py",
     ),
     Mutation(
-        "a subagent's transcript holds no last words",
+        "an agent's own transcript holds no last words",
         "transcript.py",
         'startswith("agent-")',
         'startswith("no-agent-")',

@@ -37,7 +37,7 @@ async def patient(checker: Checker, key: str) -> object:
     while True:
         with suppress(SlowCheckError):
             return await checker.get(key)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # the check that is under way has no event
 
 
 def test_who_waits_for_a_check_that_hangs_is_sent_elsewhere() -> None:

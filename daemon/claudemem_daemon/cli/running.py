@@ -78,7 +78,7 @@ def _answering(client: Client, process: subprocess.Popen[bytes]) -> int:
             if time.monotonic() > end:
                 process.kill()
                 raise error from None
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)  # another process decides; there is no event to wait for
 
 
 @click.command("logs")
@@ -150,5 +150,5 @@ def stop_command() -> None:
         while lock_holder(os.environ) == pid:
             if time.monotonic() > end:
                 raise DaemonError(f"pid {pid} does not stop; `kill -9 {pid}` ends it")
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)  # the lock tells nobody that it is free
     screen.say(f"stopped (it was pid {pid})", "green")

@@ -81,7 +81,7 @@ class Serving:
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN):
                 while self._state.connections or self._state.tasks:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.01)  # uvicorn tells nobody when the last one is gone
         for task in list(self._state.tasks):
             task.cancel()
         for connection in list(self._state.connections):
