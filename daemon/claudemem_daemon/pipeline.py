@@ -218,7 +218,6 @@ class Pipeline:
             return resolved, explain(resolved, selection, shown, self.pool, deadline, row)
 
     def close(self) -> None:
-        self.repositories.close()
         self.pool.close()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ def main(tmp_path: Path) -> Path:
     return main
 
 
-@pytest.fixture
-def repositories() -> Iterator[Repositories]:
-    repositories = Repositories(None)
-    yield repositories
-    repositories.close()
-
-
 def add(main: Path, name: str) -> Path:
     admin = main / ".git" / "worktrees" / name
     admin.mkdir(parents=True)
@@ -47,7 +39,8 @@ def names(repositories: Repositories, main: Path) -> set[str]:
     return {one.name for one in repositories.resolve(str(main)).worktrees}
 
 
-def test_every_kind_of_change_is_in_the_next_answer(main: Path, repositories: Repositories) -> None:
+def test_every_kind_of_change_is_in_the_next_answer(main: Path) -> None:
+    repositories = Repositories(None)
     expected = {f"w{number}" for number in range(COUNT)}
     assert names(repositories, main) == expected
     # In place and of equal length, as `git worktree move` writes it.
@@ -74,8 +67,8 @@ def test_every_kind_of_change_is_in_the_next_answer(main: Path, repositories: Re
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-def test_an_unchanged_list_is_one_look(main: Path, repositories: Repositories) -> None:
-    repository = repositories.resolve(str(main))
+def test_an_unchanged_list_is_one_look(main: Path) -> None:
+    repository = Repositories(None).resolve(str(main))
     groups = [one for one in repository.dependencies if isinstance(one, WatchedFiles)]
     assert [len(one.members) for one in groups] == [COUNT]
     assert groups[0].group.unchanged()
@@ -85,3 +78,21 @@ def test_an_unchanged_list_is_one_look(main: Path, repositories: Repositories) -
     os.utime(main / ".git" / "worktrees" / "w1" / "gitdir")
     assert not groups[0].group.unchanged()
     assert not all_hold(groups)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_a_list_that_was_made_again_gives_its_watches_back(main: Path) -> None:
+    """Also where answers for other folders still depend on the earlier list: a user has few
+    inotify instances."""
+    repositories = Repositories(None)
+
+    def watched() -> int:
+        links = (os.path.realpath(entry.path) for entry in os.scandir("/proc/self/fd"))
+        return sum("inotify" in link for link in links)
+
+    before = watched()
+    for number in range(3):
+        repositories.resolve(str(main.parent / f"w{number}"))
+        add(main, f"new{number}")
+    assert f"new{number}" in names(repositories, main)
+    assert watched() == before + 1

@@ -19,7 +19,7 @@ from claudemem_daemon.dependencies import (
 )
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.memo import Memo
-from claudemem_daemon.notices import Notices
+from claudemem_daemon.notices import watch
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.gitfiles import same_folder
 from claudemem_daemon.repository.layout import Found
@@ -49,7 +49,6 @@ class Repositories:
         self._memo = memo or Memo()
         self._known: OrderedDict[str, Repository] = OrderedDict()
         """By common dir, or by folder outside any."""
-        self._notices: Notices | None = None
         self._lock = threading.Lock()
 
     def resolve(self, cwd: str | None) -> Repository:
@@ -86,11 +85,6 @@ class Repositories:
         """The repositories answered for so far, each once."""
         with self._lock:
             return tuple(self._known.values())
-
-    def close(self) -> None:
-        """Give the kernel its watches back."""
-        if self._notices is not None:
-            self._notices.close()
 
     def _resolve(self, cwd: str, depth: int = 0) -> Repository:
         found = self._find(cwd)
@@ -185,11 +179,7 @@ class Repositories:
 
     def _watched(self, common_dir: str, listing: Listing) -> Listing:
         """The list again, read after it is watched: nothing can change unseen from then on."""
-        try:
-            notices = self._notices = self._notices or Notices()
-        except OSError:
-            return listing
-        group = notices.watch(listing.links)
+        group = watch(listing.links)
         if group is None:
             return listing
         forget_paths()
