@@ -200,6 +200,45 @@ def test_a_word_is_found_in_a_list_that_has_it_escaped(world: World, tmp_path: P
             assert refs(get(world, "/v1/search", q=word)) == ["b1"]
 
 
+@pytest.mark.parametrize("words", ['"', "[", ",", '",', '["', "table ["])
+def test_signs_are_found_where_a_person_sees_them(
+    world: World, tmp_path: Path, words: str
+) -> None:
+    """Not in the JSON of every list; with an index of the store and without one."""
+    store = make_store(tmp_path / "signs" / "claude-mem.db")
+    add_observation(store, project="app", title=f"a table with {words} in it")
+    add_observation(store, project="app", title="none table", facts=json.dumps(["a", "b"]))
+    with set_to(world, CLAUDE_MEM_DAEMON_STORES={"*": [store]}):
+        for _ in range(2):
+            shape = get(world, "/v1/search", q=words)
+            assert ("b1" in refs(shape), "b2" in refs(shape)) == (True, False)
+            index(store)
+
+
+@pytest.mark.parametrize(("missing", "how"), [(1, "fts5"), (3_000, "like")])
+def test_rows_that_an_index_lacks_are_found(tmp_path: Path, missing: int, how: str) -> None:
+    """Written by an import, or before the index had triggers."""
+    home, root = tmp_path / "home", tmp_path / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home) as daemon:
+        world = World(home, root, daemon)
+        world.repository("app")
+        indexed = world.row("app", title="a lock in the index")
+        index(world.store)
+        run_sql(
+            world.store,
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+            f" WHERE i < {missing}) INSERT INTO observations (memory_session_id, project, type,"
+            " title, created_at, created_at_epoch)"
+            " SELECT 's', 'app', 'change', CASE i WHEN 1 THEN 'a lock beside it' ELSE 'hay' END,"
+            " '', 1867225600000 - i FROM n",
+        )
+        shape = get(world, "/v1/search", q="lock")
+        assert refs(shape) == [str(indexed + 1), str(indexed)]
+        assert (shape["how"], shape["warnings"]) == (how, [])
+
+
 @pytest.mark.parametrize("damage", ["strange", "broken"])
 def test_an_index_that_cannot_be_read_is_done_without(tmp_path: Path, damage: str) -> None:
     home, root = tmp_path / "home", tmp_path / "w"

@@ -125,16 +125,22 @@ class _Search:
                 return
 
     def shows(self, chosen: Chosen[Source]) -> bool:
-        """Whether a row with private spans has the words outside of them; one without is as it
-        is."""
+        """Whether a person sees every word in the row: private spans are not shown, nor are the
+        signs that make a list of texts JSON."""
         cells = chosen.row.cells
-        if not any(isinstance(cell, str) and "private" in cell.lower() for cell in cells):
+        signs = [word for word in self.words if not _plain(word).strip()]
+        if not signs and not any(
+            isinstance(cell, str) and "private" in cell.lower() for cell in cells
+        ):
             return True
         row = chosen.origin.observation(chosen.row)
         older = without_private(text(cells[OBSERVATION_CELLS.index("text")]))
         shown = (row.title, row.subtitle, row.narrative, older, *row.facts, *row.concepts)
-        plain = _plain("\n".join(shown))
-        return all(_plain(word) in plain for word in self.words)
+        written = "\n".join(shown)
+        plain = _plain(written)
+        return all(sign in written for sign in signs) and all(
+            _plain(word) in plain for word in self.words
+        )
 
     def warnings(self) -> Iterator[AnswerWarning]:
         if self.late:

@@ -112,7 +112,8 @@ class StoreReader(Protocol):
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
         """Ids of the observations that hold words beginning so, by the store's own full-text
-        index; None where there is none that can be read. At most one more than `MAX_MATCHES`."""
+        index, and of those that hold the words and are missing in it; None where there is no index
+        that can be read, or too much is missing in it."""
 
     def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
         """Those of `ids` whose observations hold every word, by comparing their texts."""

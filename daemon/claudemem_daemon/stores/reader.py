@@ -228,11 +228,15 @@ class SqliteReader(StoreReader):
         try:
             if not any(word_sql.is_index(row[0]) for row in self._flow(word_sql.INDEX)):
                 return None
-            return [int(row[0] or 0) for row in self._flow(word_sql.in_index(words))]
+            found = {int(row[0] or 0) for row in self._flow(word_sql.in_index(words))}
+            unindexed = [int(row[0] or 0) for row in self._flow(word_sql.UNINDEXED)]
         except StoreError as error:
             if error.reason == "slow":
                 raise
             return None
+        if len(unindexed) > word_sql.MAX_UNINDEXED:
+            return None
+        return sorted(found | self.containing(words, unindexed), reverse=True)
 
     def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
         rows = self._flow(word_sql.in_rows(self.schema, words, ids))

@@ -23,10 +23,20 @@ MAX_WORDS: Final = 32
 MAX_WORD: Final = 200
 MAX_MATCHES: Final = 20_000
 """Matches of the index that are looked up, the newest ids first."""
+MAX_UNINDEXED: Final = 2_000
+"""Rows beside an index that are compared one by one; where more are missing in it, it is not used."""
 
 INDEX: Final = Statement(
     "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'observations_fts'", ()
 )
+UNINDEXED: Final = Statement(
+    "SELECT id FROM observations WHERE"
+    " (SELECT count(*) FROM observations_fts_docsize) <> (SELECT count(*) FROM observations)"
+    " AND id NOT IN (SELECT id FROM observations_fts_docsize) LIMIT ?",
+    (MAX_UNINDEXED + 1,),
+)
+"""Ids of rows that were written without the index's triggers. FTS5 has a row of `docsize` for each
+row that it knows; to compare the two counts takes 2.5 ms per 100,000 rows."""
 _OURS: Final = re.compile(
     r"""\s*CREATE\s+VIRTUAL\s+TABLE\s+\W*observations_fts\W*\s+USING\s+fts5\s*\(
     .*\bcontent\s*=\s*['"]observations['"]""",
