@@ -201,9 +201,7 @@ def test_a_word_is_found_in_a_list_that_has_it_escaped(world: World, tmp_path: P
 
 
 @pytest.mark.parametrize("words", ['"', "[", ",", '",', '["', "table ["])
-def test_signs_are_found_where_a_person_sees_them(
-    world: World, tmp_path: Path, words: str
-) -> None:
+def test_signs_are_found_where_a_person_sees_them(world: World, tmp_path: Path, words: str) -> None:
     """Not in the JSON of every list; with an index of the store and without one."""
     store = make_store(tmp_path / "signs" / "claude-mem.db")
     add_observation(store, project="app", title=f"a table with {words} in it")

@@ -13,6 +13,7 @@ from claudemem_daemon.context.budget import Unit, largest, size
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation, Summary
+from claudemem_daemon.stores.model import StoreReport
 from claudemem_daemon.warning import AnswerWarning
 from tests.context.factory import KEYS, NOON, STORE, context, row, rows, selection, session
 
@@ -125,6 +126,22 @@ def test_a_tiny_budget_gives_one_honest_line_or_nothing(budget: int) -> None:
     assert len(made.text) <= budget
     assert made.text == "" or "20 observations left out" in made.text
     assert (made.text == "") == (budget < 40)
+
+
+@pytest.mark.parametrize("budget", [400, 300, 250, 180, 130])
+def test_that_something_is_missing_is_the_last_thing_to_go(budget: int) -> None:
+    warning = AnswerWarning("store_busy", f"/{'s' * 300}.db: locked by another process", "/s.db")
+    found = context(selection(rows(20), warnings=(warning,)), cap=budget)
+    assert "Warning: rows may be missing: `claudemem-daemon status`" in found.text
+    assert size(found.text) <= budget
+    assert found.left_out == 20 - found.observations
+
+
+def test_without_rows_the_title_says_that_memory_could_not_be_read() -> None:
+    broken = StoreReport(STORE, False, "damaged", None, "shared store", "corrupt")
+    warning = AnswerWarning("store_corrupt", f"{STORE}: damaged", STORE)
+    found = context(selection((), stores=(broken,), warnings=(warning,)), cap=60)
+    assert found.text == "# [app] recent context: memory could not be read"
 
 
 def test_what_gives_all_its_room_away_is_said_to_be_left_out() -> None:

@@ -21,7 +21,8 @@ def no_section(_shortness: int) -> Lines:
 
 
 class Draft(NamedTuple):
-    """`lean_head` is the least that may be above rows: it still says what they are. `footer` gets
+    """`lean_head` is the least that may be above rows: it still says what they are, and on a second
+    line that something is missing. `footer` gets
     the number of shown rows, tokens to read and tokens of work. `advice` follows the words on what
     was left out: how to see it."""
 

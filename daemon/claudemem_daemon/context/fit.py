@@ -213,15 +213,18 @@ class _Fitting:
     def _least(self) -> Context:
         """No row fits: say that there are some, if there is room for even that."""
         count, limit = self._all_rows, self.budget.limit
-        if not count or limit is None:
+        if limit is None:
             return Context("", 0, count, 0)
+        title, *warned = self.draft.lean_head
+        if not count:
+            return Context(title if self.budget.size((title,)) - 1 <= limit else "", 0, 0, 0)
         nothing = _Cut(0, 0, 0, shortness=2, summary=False, prior=False, lean=True)
         _, *others = self._losses(nothing, _Page([], 0))
         lost = f"{_counted(count, 'observation')} left out"
         every = f"all {lost}" if count > 1 else lost
         note = self._note(", ".join((every, *others)))
         short = f"{lost}: limit {limit}"
-        for lines in ((*self.draft.lean_head, note), (note,), (short,)):
+        for lines in ((title, *warned, note), (*warned, note), (*warned, short), (note,), (short,)):
             if self.budget.size(lines) - 1 <= limit:
                 return Context("\n".join(lines), 0, count, 0)
         return Context("", 0, count, 0)

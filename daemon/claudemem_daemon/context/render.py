@@ -119,10 +119,15 @@ def _draft(
     message = request.prior_message
     prior = options.lost.attempt("", lambda: sections.prior_message(message, options))
     labelled = apart is not None and bool(summary(0) and options.origin(apart.project))
+    warnings = () if request.news else (*options.lost.warnings(), *request.warnings)
     return Draft(
         formatter=options.formatter,
-        head=(title, *_header(request, options, made, labelled)),
-        lean_head=(lean,),
+        head=(
+            title,
+            *_header(request, options, made, labelled),
+            *sections.warning_lines(warnings, options),
+        ),
+        lean_head=(lean, *sections.short_warning(warnings, options)),
         timeline=made,
         summary=summary,
         prior=next(iter(prior), no_section),
@@ -177,8 +182,6 @@ def _header(
     yield from sections.legend(made.entries, zone, options, labelled=labelled)
     if not selection.observations:
         yield from empty_reasons.reasons(selection, request.warnings, options)
-    if not request.news:
-        yield from sections.warning_lines((*options.lost.warnings(), *request.warnings), options)
 
 
 def _options(request: ContextRequest) -> RenderOptions:

@@ -98,6 +98,13 @@ def warning_lines(warnings: Sequence[AnswerWarning], options: RenderOptions) -> 
         yield options.formatter.warning(f"{more} more: {status}")
 
 
+def short_warning(warnings: Sequence[AnswerWarning], options: RenderOptions) -> Iterator[str]:
+    """Where there is no room for the warnings themselves."""
+    if any(map(is_shown, warnings)):
+        status = options.formatter.command("claudemem-daemon status")
+        yield options.formatter.warning(f"rows may be missing: {status}")
+
+
 def is_shown(warning: AnswerWarning) -> bool:
     code = warning.code
     return code in SHOWN_CODES or (code.startswith("store_") and code != "store_path_relative")
