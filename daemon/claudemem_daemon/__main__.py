@@ -28,8 +28,6 @@ def main() -> int:
 
 
 def serve(environ: MutableMapping[str, str]) -> int:
-    # Nobody's plugin belongs in the daemon, and to look for some takes a megabyte and 10 ms.
-    environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Until all that stays is there; to look through it again and again takes a tenth of the start.
     gc.disable()
     from claudemem_daemon.server.run import run_daemon

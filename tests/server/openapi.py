@@ -1,5 +1,5 @@
-"""The interface as an OpenAPI document, made from pydantic models: of what comes in those that the
-daemon validates with, of what goes out the ones below, which real answers are held against.
+"""The interface as an OpenAPI document, made by pydantic: of what comes in from the schema that the
+daemon validates with, of what goes out from the models below, which real answers are held against.
 
     python -m tests.server.openapi > docs/openapi.json
 """
@@ -10,10 +10,11 @@ import json
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic_core import core_schema as core
 
 from claudemem_daemon import PROTOCOL, __version__
-from claudemem_daemon.server.schema import Body
+from claudemem_daemon.server.schema import BODY, INJECT_NAMES
 
 
 class Shape(BaseModel):
@@ -196,20 +197,47 @@ OWN_PARAMETERS: Final = {
 }
 
 
+class Taken(GenerateJsonSchema):
+    """The schemas of what functions of ours check."""
+
+    def is_instance_schema(self, schema: core.IsInstanceSchema) -> dict[str, Any]:
+        assert schema["cls"] is str
+        return {"type": "string"}
+
+    def tuple_schema(self, schema: core.TupleSchema) -> dict[str, Any]:
+        assert schema["variadic_item_index"] == 0
+        texts = {"type": "array", "items": self.generate_inner(schema["items_schema"][0])}
+        return {"anyOf": [texts, {"type": "string"}]}
+
+    def function_plain_schema(self, schema: core.PlainValidatorFunctionSchema) -> dict[str, Any]:
+        assert schema["function"]["function"].__name__ == "_row"
+        return {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+
+
+def body() -> dict[str, Any]:
+    shape = Taken().generate(BODY)
+    shape["properties"]["cwd"]["anyOf"][0]["pattern"] = "^/"
+    return {
+        **shape,
+        "title": "Body",
+        "description": "`POST /v1/query` and `/v1/explain`, and the query string of the inject route.",
+    }
+
+
 def document() -> dict[str, Any]:
     """The whole document."""
-    models = [(Body, "validation"), *((one, "serialization") for one in ANSWERS)]
+    models = [(model, "serialization") for model in ANSWERS]
     _, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # a list of literals
     paths: dict[str, Any] = {
         "/healthz": {"get": _answer(Health)},
         "/api/context/inject": {
             "get": {
                 **_text("The context, as claude-mem's worker serves it"),
-                "parameters": _parameters([n for n in Body.model_fields if n not in _NO_PARAMETER]),
+                "parameters": _parameters(dict.fromkeys(INJECT_NAMES.values())),
             }
         },
-        "/v1/query": {"post": {**_answer(QueryAnswer), **_takes(Body)}},
-        "/v1/explain": {"post": {**_answer(Explained), **_takes(Body)}},
+        "/v1/query": {"post": {**_answer(QueryAnswer), **_TAKES}},
+        "/v1/explain": {"post": {**_answer(Explained), **_TAKES}},
         "/v1/hooks/{platform}": {
             "post": {
                 **_text("The hook's standard output, ready to print"),
@@ -231,11 +259,8 @@ def document() -> dict[str, Any]:
         },
         "servers": [{"url": "http://localhost"}],
         "paths": paths,
-        "components": {"schemas": schemas["$defs"]},
+        "components": {"schemas": {**schemas["$defs"], "Body": body()}},
     }
-
-
-_NO_PARAMETER: Final = ("env", "observation")
 
 
 def _parameters(names: Any) -> list[dict[str, Any]]:
@@ -249,17 +274,16 @@ def _parameter(name: str, where: str = "query") -> dict[str, Any]:
     return shape | ({"required": True} if where == "path" or name in ("ids", "q") else {})
 
 
-def _takes(model: type[BaseModel]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": _content(model)}}
+def _content(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
-def _content(model: type[BaseModel]) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+_TAKES: Final = {"requestBody": {"required": True, "content": _content("Body")}}
 
 
 def _answer(model: type[BaseModel]) -> dict[str, Any]:
-    refusal = {"description": "What is wrong, in one line", "content": _content(Error)}
-    answer = {"description": "The answer", "content": _content(model)}
+    refusal = {"description": "What is wrong, in one line", "content": _content("Error")}
+    answer = {"description": "The answer", "content": _content(model.__name__)}
     return {"responses": {"200": answer, "default": refusal}}
 
 

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.server.headers import environment_of
+from claudemem_daemon.question import Question
+from claudemem_daemon.server.headers import Headers, environment_of
 from claudemem_daemon.server.schema import (
+    FIELDS,
     MAX_PATH,
     MAX_ROWS,
-    Body,
     parse_body,
     parse_query,
 )
@@ -34,27 +35,35 @@ PATHS = st.binary(max_size=60).map(lambda tail: b"/" + tail.replace(b"\0", b""))
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_body_or_a_refusal(data: bytes) -> None:
-    refused_or(data, parse_body)
+    refused_or(data, asked)
 
 
-@given(st.dictionaries(st.sampled_from(sorted(Body.model_fields)), VALUES))
+@given(st.dictionaries(st.sampled_from(sorted(FIELDS)), VALUES))
 def test_any_values_are_a_body_or_a_refusal(values: dict[str, Any]) -> None:
-    refused_or(json.dumps(values).encode(), parse_body)
+    refused_or(json.dumps(values).encode(), asked)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_query_string_or_a_refusal(data: bytes) -> None:
-    refused_or(data, parse_query)
+    refused_or(data, asked_by_query)
+
+
+def asked(data: bytes, headers: Headers = ()) -> Question:
+    """The question of a body."""
+    return parse_body(data, headers)[0]
+
+
+def asked_by_query(query: bytes) -> Question:
+    return parse_query(query, ())
 
 
 def refused_or(data: bytes, parse: Any) -> None:
     refusal: str | None = None
     try:
-        body = parse(data)
+        question = parse(data)
     except InvalidRequest as error:
         refusal = error.message
     else:
-        question = body.question([])
         assert (question.cwd is None) != (not question.projects)
         assert question.cwd is None or question.cwd.startswith("/")
         assert question.limit is None or 0 <= question.limit <= MAX_ROWS
@@ -67,10 +76,10 @@ def refused_or(data: bytes, parse: Any) -> None:
 @given(PATHS)
 def test_every_path_arrives_as_it_is(path: bytes) -> None:
     text = os.fsdecode(path)
-    assert parse_query(b"cwd=" + quote(path).encode()).cwd == text
-    assert parse_body(json.dumps({"cwd": text}).encode()).cwd == text
+    assert asked_by_query(b"cwd=" + quote(path).encode()).cwd == text
+    assert asked(json.dumps({"cwd": text}).encode()).cwd == text
     raw = b'{"cwd": %s}' % os.fsencode(json.dumps(text, ensure_ascii=False))
-    assert parse_body(raw).cwd == text
+    assert asked(raw).cwd == text
 
 
 @given(st.dictionaries(st.from_regex(r"[A-Z_]{1,20}", fullmatch=True), st.binary(max_size=40)))
@@ -96,7 +105,7 @@ def test_the_callers_environment_arrives_as_it_is(environ: dict[str, bytes]) -> 
         (b"cwd=/a&full=true", "full", True),
         (b"cwd=/a&full=false", "full", False),
         (b"cwd=/a&full=", "full", False),
-        (b"cwd=/a&colors=1", "colors", True),
+        (b"cwd=/a&colors=1", "human", True),
         (b"cwd=/a&limit=7", "limit", 7),
         (b"cwd=/a&limit=0", "limit", 0),
         (b"cwd=/a&limit=999999999", "limit", MAX_ROWS),
@@ -111,37 +120,36 @@ def test_the_callers_environment_arrives_as_it_is(environ: dict[str, bytes]) -> 
     ],
 )
 def test_a_query_string_means(query: bytes, field: str, value: object) -> None:
-    assert getattr(parse_query(query), field) == value
+    assert getattr(asked_by_query(query), field) == value
 
 
 @pytest.mark.parametrize("limit", [10**30, "9" * 30, f" {10**30} "])
 def test_more_rows_than_the_most_are_the_most_in_every_form(limit: object) -> None:
-    assert parse_body(json.dumps({"cwd": "/a", "limit": limit}).encode()).limit == MAX_ROWS
+    assert asked(json.dumps({"cwd": "/a", "limit": limit}).encode()).limit == MAX_ROWS
 
 
 @pytest.mark.parametrize("limit", ["-1", "1.0", "1e3", "٣", "x", "", "+1", "1_0"])
 def test_what_is_no_count_is_refused(limit: str) -> None:
     with pytest.raises(InvalidRequest, match="limit: Input should be"):
-        parse_body(json.dumps({"cwd": "/a", "limit": limit}).encode())
+        asked(json.dumps({"cwd": "/a", "limit": limit}).encode())
 
 
 def test_the_longest_path_is_taken_and_no_longer() -> None:
     longest = "/" + "ü" * ((MAX_PATH - 1) // 2)
-    assert parse_body(json.dumps({"cwd": longest}).encode()).cwd == longest
+    assert asked(json.dumps({"cwd": longest}).encode()).cwd == longest
     with pytest.raises(InvalidRequest, match="at most"):
-        parse_body(json.dumps({"cwd": longest + "ü"}).encode())
+        asked(json.dumps({"cwd": longest + "ü"}).encode())
 
 
 def test_an_explicit_empty_list_is_not_the_same_as_none() -> None:
-    assert parse_body(b'{"cwd": "/a", "types": []}').types == ()
-    assert parse_body(b'{"cwd": "/a", "types": null}').types is None
+    assert asked(b'{"cwd": "/a", "types": []}').types == ()
+    assert asked(b'{"cwd": "/a", "types": null}').types is None
 
 
 def test_the_bodys_environment_stands_above_the_headers() -> None:
-    body = parse_body(b'{"cwd": "/a", "env": {"A": "body", "C": true}}')
-    assert body.question(
-        [(b"claudemem-env", b"A=header"), (b"claudemem-env", b"B=header")]
-    ).env == {
+    headers = [(b"claudemem-env", b"A=header"), (b"claudemem-env", b"B=header")]
+    body = b'{"cwd": "/a", "env": {"A": "body", "C": true}}'
+    assert asked(body, headers).env == {
         "A": "body",
         "B": "header",
         "C": "true",

@@ -68,7 +68,7 @@ class Routes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # The same hook asking again is not parsed and validated again.
-        self._question = lru_cache(MAX_PARSED)(_question)
+        self._parse_query = lru_cache(MAX_PARSED)(parse_query)
         self._hooks = HookHandler(
             parts.pipeline, parts.sessions, parts.answers, parts.workers, parts.metrics
         )
@@ -112,26 +112,25 @@ class Routes:
 
     async def inject(self, request: Request) -> Response:
         headers = tuple(pair for pair in request.scope["headers"] if pair[0] in OF_QUESTION)
-        question = self._question(request.scope["query_string"], headers)
+        question = self._parse_query(request.scope["query_string"], headers)
         body = await self._parts.answers.get("context", question)
         return Response(body, headers={"Content-Type": TEXT})
 
     async def query(self, request: Request) -> Response:
-        question = parse_body(await request.body()).question(request.scope["headers"])
+        question, _ = parse_body(await request.body(), request.scope["headers"])
         return Response(await self._parts.answers.get("query", question), media_type=JSON)
 
     async def explain(self, request: Request) -> Response:
-        body = parse_body(await request.body())
-        question = body.question(request.scope["headers"])
+        question, observation = parse_body(await request.body(), request.scope["headers"])
 
         def work(deadline: Deadline) -> dict[str, Any]:
-            return lookup.explained(self._parts.pipeline, question, body.observation, deadline)
+            return lookup.explained(self._parts.pipeline, question, observation, deadline)
 
         return await self._by_worker(question, work, like="explain")
 
     async def look_up(self, request: Request) -> Response:
         query: bytes = request.scope["query_string"]
-        question = parse_query(query).question(request.scope["headers"])
+        question = parse_query(query, request.scope["headers"])
         path, pipeline = request.scope["path"], self._parts.pipeline
 
         def work(deadline: Deadline) -> dict[str, Any]:
@@ -190,10 +189,6 @@ class Routes:
         answers = self._parts.answers
         body = await answers.work(question, lambda deadline: as_json(work(deadline)), like)
         return Response(body, media_type=JSON)
-
-
-def _question(query: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Question:
-    return parse_query(query).question(headers)
 
 
 def recheck(pool: StorePool) -> None:
