@@ -108,10 +108,7 @@ OK = StoreReport(STORE, True, None, 34, "shared store")
 def row(number: int = 1, **fields: Any) -> Observation:
     """An observation of the main checkout; `number` is its id, and higher ones are newer."""
     plain = {"type": "bugfix", "title": f"title {number}", "concepts": ("gotcha",)}
-    return Observation(
-        *_stored(number, {**plain, **fields}, OBSERVATION_CELLS),
-        fields.get("key", fields.get("project", "app")),
-    )
+    return Observation(*_stored(number, {**plain, **fields}, OBSERVATION_CELLS))
 
 
 def _stored(number: int, fields: Mapping[str, Any], cells: tuple[str, ...]) -> tuple[Row, StoreRef]:

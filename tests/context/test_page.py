@@ -206,7 +206,7 @@ def test_rows_of_other_worktrees_say_where_they_were_written() -> None:
         row(5, project="app-a"),
         row(4),
         row(3, project="app/old"),
-        row(2, project="app/app-b", key="app"),
+        row(2, project="app/app-b"),
         row(1, project="former"),
     ]
     reports = (ProjectReport("app/old", None, "removed", (), 1, "prefix"),)

@@ -130,9 +130,7 @@ def test_any_rows_of_one_project_cost_no_more(
 
 
 def test_rows_that_are_all_of_one_worktree_say_so_briefly() -> None:
-    rows = tuple(
-        replace(one, row=replace(one.row, project="app/app-b"), key="app/app-b") for one in made(50)
-    )
+    rows = tuple(replace(one, row=replace(one.row, project="app/app-b")) for one in made(50))
     ours = context(selection(rows), settings=DEFAULTS).text
     theirs = claude_mem_text("app", rows, (), CODE.types, full_count=0)
     assert ours.count("[app-b]") == 1

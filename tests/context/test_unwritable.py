@@ -182,7 +182,7 @@ def test_no_value_of_a_store_is_such_a_row(
     observed: list[Row], sessions: list[Row], human: bool, field: str
 ) -> None:
     ref = StoreRef(STORE, "told")
-    observations: list[Observation] = [Observation(one, ref, "app") for one in observed]
+    observations: list[Observation] = [Observation(one, ref) for one in observed]
     summaries: list[Summary] = [Summary(one, ref) for one in sessions]
     made = context(
         selection(observations, summaries),

@@ -123,16 +123,20 @@ def test_a_dropped_row_makes_room_for_the_next() -> None:
 def test_when_it_gets_late_the_newest_rows_are_there(rows: int, limit: int, batches: int) -> None:
     """Time is looked at between batches, never before the first."""
     described = {"epoch": 7, "project": "a", "title": "", "origin": None}
-    looks = iter([False] * (batches - 1))
+    asked: list[bool] = []
+
+    def late() -> bool:
+        asked.append(len(asked) == batches - 1)
+        return asked[-1]
 
     def reader(_: str, chosen: list[Candidate]) -> dict[int, Row]:
         return {one.id: make({**described, "id": one.id}) for one in chosen}
 
     flow = (candidate(n, 7, "a") for n in range(rows, 0, -1))
-    merged = merge([("store", flow)], limit, reader, lambda _: True, lambda: next(looks, True))
+    merged = merge([("store", flow)], limit, reader, lambda _: True, late)
     found = [one.row.id for one in merged.rows]
     assert found == list(range(rows, 0, -1))[: min(limit, batches * BATCH)]
-    assert merged.cut == (limit > batches * BATCH <= rows)
+    assert any(asked) == (limit > batches * BATCH <= rows)
 
 
 def test_a_row_that_is_gone_when_it_is_read_is_left_out() -> None:

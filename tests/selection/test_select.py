@@ -83,7 +83,7 @@ def test_a_row_is_shown_as_it_was_written(tmp_path: Path, generation: Generation
     )
     answer = ask(path)
     (row,) = answer.observations
-    assert (row.id, row.project, row.store, row.key) == (1, "app", path, "app")
+    assert (row.id, row.project, row.store) == (1, "app", path)
     assert (row.type, row.title, row.subtitle, row.narrative) == ("bugfix", "T", "S", "N")
     assert row.facts == ("one", "two")
     assert (row.concepts, row.files_read, row.files_modified) == (("gotcha",), ("a.py",), ("b.py",))
@@ -252,10 +252,8 @@ def test_rows_merged_into_a_key_count_as_its_rows(store: str) -> None:
     add_observation(store, project="gone", merged_into_project="elsewhere")
     add_observation(store, project="app", merged_into_project="elsewhere")
     answer = ask(store)
-    assert [(row.id, row.key, row.project) for row in answer.observations] == [
-        (3, "app", "app"),
-        (1, "app", "gone"),
-    ]
+    assert [(row.id, row.project) for row in answer.observations] == [(3, "app"), (1, "gone")]
+    assert [(project.key, project.observations) for project in answer.projects] == [("app", 2)]
 
 
 def test_a_prefix_finds_removed_worktrees_and_nothing_like_them(store: str) -> None:
@@ -452,9 +450,12 @@ class Late(Deadline):
 def test_more_rows_than_time_allows_are_cut_off_and_no_store_is_blamed(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def merging(sources: Sources, *_: object, **__: object) -> None:
+        sources.until = Late(0)
+
     add_observations(store, [{"title": f"Row {n}"} for n in range(1300)])
     with open_pool() as pool:
-        monkeypatch.setattr(Sources, "merging", lambda *_, **__: Late(0))
+        monkeypatch.setattr(Sources, "merging", merging)
         answer = ask(store, pool=pool, limit=1300)
         assert ids(answer) == list(range(1300, 800, -1))
         (warning,) = answer.warnings

@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, Literal
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection.merge import Ending, endings
-from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.counting import RowGroup
@@ -99,19 +97,18 @@ def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Account
     of the answer's rows its context has room for."""
     accounts = Accounts()
     passing: Counter[tuple[str, str]] = Counter()
-    ownership = Ownership(sources.resolved.keys)
     counted = True
     for source in sources.opened:
         source.reader.extend(Deadline.after(until.remaining() * COUNTING))
         try:
-            passing += _count(accounts, sources, source, ownership)
+            passing += _count(accounts, sources, source)
         except StoreError as error:
             source.reader.extend(until)
             sources.stopped(source, error)
             counted = False
             passing += _totals(source)
         source.reader.extend(until)
-    compared = _compare(accounts, sources, ownership, until, shown)
+    compared = _compare(accounts, sources, until, shown)
     # What there was no time to compare is older than all that was.
     rest: Disposition = "over_limit" if counted and accounts.full else "not_read"
     for (store, key), rows in passing.items():
@@ -119,9 +116,7 @@ def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Account
     return accounts
 
 
-def _count(
-    accounts: Accounts, sources: Sources, source: Source, ownership: Ownership
-) -> Counter[tuple[str, str]]:
+def _count(accounts: Accounts, sources: Sources, source: Source) -> Counter[tuple[str, str]]:
     """Count what the filters on single rows drop; returns the rows that pass them, by key. Counts
     nothing where it raises `StoreError`."""
     passing: Counter[tuple[str, str]] = Counter()
@@ -129,7 +124,7 @@ def _count(
     if not source.admitted:
         accounts.others[store] = source.reader.all_rows()
         return passing
-    theirs = ownership.others_rows(source.reader, wanted)
+    theirs = sources.ours.others_rows(source.reader, wanted)
     groups = source.reader.groups(wanted, without=theirs)
     reasons = [reason_of(group, sources.resolved.keys) for group in groups]
     concepts = source.reader.lost_concepts(wanted, theirs) if "concept_filtered" in reasons else {}
@@ -161,7 +156,7 @@ def _totals(source: Source) -> Counter[tuple[str, str]]:
 
 
 def _compare(
-    accounts: Accounts, sources: Sources, ownership: Ownership, until: Deadline, shown: int
+    accounts: Accounts, sources: Sources, until: Deadline, shown: int
 ) -> Counter[tuple[str, str]]:
     """The merge of the selection, carried on to the last row, noting where each ends. Returns how
     many rows of each (store, key) were compared."""
@@ -179,8 +174,7 @@ def _compare(
             and accounts.passed.get((source.ref.path, number)) != "other_repository"
         }
 
-    keep = partial(sources.keeps, ours=ownership)
-    for chosen, ending in endings(lists, NO_LIMIT, read, keep, lambda: until.passed):
+    for chosen, ending in endings(lists, NO_LIMIT, read, sources.keeps, lambda: until.passed):
         store, key = chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
         reason = _DROPPED.get(ending)
         if reason is None:

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.merge import Chosen
-from claudemem_daemon.selection.model import Observation, Summary, row_ref
-from claudemem_daemon.selection.ownership import Ownership
+from claudemem_daemon.selection.model import MODELS, Observation, Summary, row_ref
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import ALL, Sources
 from claudemem_daemon.stores.pool import StorePool
@@ -74,18 +73,13 @@ def rows_by_id(
     with Sources(resolved, ALL, pool, deadline) as sources:
         if resolved.keys.keys:
             sources.open()
-        ours = Ownership(resolved.keys)
         for source in sources.opened:
             for table in TABLES:
                 wanted = [r for r in refs if (r.letter, r.table) == (source.ref.letter, table)]
                 for chosen in _rows(sources, source, table, wanted):
-                    if sources.keeps(chosen, ours):
+                    if sources.keeps(chosen):
                         rows.append(chosen)
-                        row = (
-                            source.observation(chosen.row)
-                            if table == "observations"
-                            else Summary(chosen.row, source.ref)
-                        )
+                        row = MODELS[table](chosen.row, source.ref)
                         shown[row.ref] = row
         sources.finish()
         order = dict.fromkeys(map(str, refs))

@@ -10,7 +10,6 @@ from claudemem_daemon.selection.accounting import Accounts, Disposition, reason_
 from claudemem_daemon.selection.by_id import Ref
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Selection, Summary
-from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.failures import as_store_error
@@ -80,7 +79,7 @@ class Judge:
             title = Summary(row, store).request
             yield Fate(row.id, store.path, disposition, detail, name, row.project, title)
         else:
-            shown = Observation(row, store, row.project)
+            shown = Observation(row, store)
             disposition, detail = self._of_row(source, row, shown)
             among = source.reader.among("observations", Wanted((row.project,)), [row.id])
             epoch = among[0].epoch if among else None
@@ -122,7 +121,7 @@ class Judge:
         if ended == "included":
             return ended, "it is in the answer"
         if ended == "other_repository":
-            other = Ownership(self.sources.resolved.keys).other_repository(row)
+            other = self.sources.ours.other_repository(row)
             return ended, f"its files lie in another repository, {other}"
         if ended == "duplicate_of":
             twin = next((shown for shown in self.selection.observations if _same(shown, row)), None)
@@ -139,7 +138,7 @@ class Judge:
         count = resolved.settings.session_count
         if row.project not in known.projects and row.merged not in known.merged:
             return "other_project", f"its project is {row.project!r}"
-        if not self.sources.keeps(Chosen(source, row), Ownership(resolved.keys)):
+        if not self.sources.keeps(Chosen(source, row)):
             return "other_repository", "its session belongs to another repository"
         shown = self.selection.summaries[: max(1, count)]
         if any((session.store, session.id) == (source.ref.path, row.id) for session in shown):
@@ -150,7 +149,7 @@ class Judge:
 def _same(shown: Observation, row: Row) -> bool:
     if content_key(row) is None:
         return False
-    return _content(shown) == _content(Observation(row, shown.of, shown.key))
+    return _content(shown) == _content(Observation(row, shown.of))
 
 
 def _content(shown: Observation) -> tuple[object, ...]:

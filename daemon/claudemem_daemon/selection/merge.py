@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice, repeat
 from operator import itemgetter
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
@@ -15,7 +14,7 @@ from claudemem_daemon.stores.rows import Row, content_key
 Origin = TypeVar("Origin")
 
 BATCH: Final = 500
-"""Rows between two looks at the clock."""
+"""Rows that are read before `late` is asked again."""
 
 Ending = Literal["included", "duplicate", "dropped"]
 
@@ -27,13 +26,9 @@ class Chosen(NamedTuple, Generic[Origin]):
     row: Row
 
 
-@dataclass(frozen=True, slots=True)
-class Merged(Generic[Origin]):
-    """cut: time was over before the limit was reached; these are the newest rows all the same."""
-
+class Merged(NamedTuple, Generic[Origin]):
     rows: tuple[Chosen[Origin], ...]
     duplicates: int
-    cut: bool = False
 
 
 def merge(
@@ -43,21 +38,16 @@ def merge(
     keep: Callable[[Chosen[Origin]], bool],
     late: Callable[[], bool] = lambda: False,
 ) -> Merged[Origin]:
-    """The newest `limit` distinct rows of all lists, as `endings` tells them."""
+    """The newest `limit` distinct rows of all lists, as `endings` tells them; fewer where time is
+    over."""
     rows: list[Chosen[Origin]] = []
     duplicates = 0
-    cut = False
-
-    def out_of_time() -> bool:
-        nonlocal cut
-        cut = late()
-        return cut
-
-    for row, ending in endings(lists, limit, read, keep, out_of_time):
-        duplicates += ending == "duplicate"
+    for row, ending in endings(lists, limit, read, keep, late):
         if ending == "included":
             rows.append(row)
-    return Merged(tuple(rows), duplicates, cut)
+        elif ending == "duplicate":
+            duplicates += 1
+    return Merged(tuple(rows), duplicates)
 
 
 def endings(
@@ -87,10 +77,11 @@ def endings(
         for chosen in _read(batch, read):
             if included.count == limit:
                 return
-            if included.has_copy_of(chosen):
+            likeness = _likeness(chosen.row)
+            if included.has_copy_of(chosen, likeness):
                 yield chosen, "duplicate"
             elif keep(chosen):
-                included.add(chosen)
+                included.add(chosen, likeness)
                 yield chosen, "included"
             else:
                 yield chosen, "dropped"
@@ -131,11 +122,11 @@ class _Included(Generic[Origin]):
         """By content, the other ones: most rows are like no other, and a narrative is slow to
         hash."""
 
-    def has_copy_of(self, chosen: Chosen[Origin]) -> bool:
+    def has_copy_of(self, chosen: Chosen[Origin], likeness: object) -> bool:
         origin, row = chosen
         if (origin, row.id) in self._rows or row.origin in self._devices_rows:
             return True
-        first = self._first.get(_likeness(row))
+        first = self._first.get(likeness)
         if first is None or (content := content_key(row)) is None:
             return False
         copies = [first] if content_key(first.row) == content else []
@@ -144,13 +135,13 @@ class _Included(Generic[Origin]):
             for copy in (*copies, *self._others.get(content, ()))
         )
 
-    def add(self, chosen: Chosen[Origin]) -> None:
+    def add(self, chosen: Chosen[Origin], likeness: object) -> None:
         origin, row = chosen
         self.count += 1
         self._rows.add((origin, row.id))
         if row.origin is not None:
             self._devices_rows.add(row.origin)
-        if self._first.setdefault(_likeness(row), chosen) is not chosen:
+        if self._first.setdefault(likeness, chosen) is not chosen:
             self._others.setdefault(content_key(row), []).append(chosen)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.private import list_without_private, without_private
@@ -22,6 +22,7 @@ from claudemem_daemon.stores.rows import (
     text_list,
     whole_number,
 )
+from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.warning import AnswerWarning
 
 T = TypeVar("T")
@@ -91,11 +92,7 @@ class ShownRow:
 
 @dataclass(frozen=True, slots=True)
 class Observation(ShownRow):
-    """Lists hold text only; a bare string counts as one item. `key` is the project key that
-    admitted the row (differs from `project` when it was merged into another or found by a prefix).
-    """
-
-    key: str
+    """Lists hold text only; a bare string counts as one item."""
 
     type = _cell("type", text, OBSERVATION_CELLS)
     title = _text("title")
@@ -124,6 +121,13 @@ class Summary(ShownRow):
     next_steps = _text("next_steps", SUMMARY_CELLS)
     notes = _text("notes", SUMMARY_CELLS)
     prefix = "S"
+
+
+MODELS: Final[Mapping[Table, type[Observation] | type[Summary]]] = {
+    "observations": Observation,
+    "session_summaries": Summary,
+}
+"""What a row of each table is shown as."""
 
 
 def row_ref(letter: str, number: int, name: str) -> str:

@@ -8,32 +8,16 @@ observations name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Final
 
 from claudemem_daemon.dependencies import FileIdentity, file_identity, folder_identity
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.repository.ownership import Checkout, PathOwnership
 from claudemem_daemon.stores.interface import StoreReader
-from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Cell, Row, text_list
+from claudemem_daemon.stores.rows import Row, absolute_paths
 from claudemem_daemon.stores.sql import Wanted
 from claudemem_daemon.warning import AnswerWarning
-
-_FILES = slice(7, 9)
-"""Of the cells of an observation, and of a summary: the lists of files."""
-
-MAX_PATHS: Final = 500
-"""Of one list of files; whose row it is shows long before."""
-
-
-def may_be_absolute(cell: Cell) -> bool:
-    """Whether a cell's list of paths can hold an absolute one; told without parsing it, and wrong
-    only in saying yes."""
-    if not isinstance(cell, str):
-        return cell is not None
-    # A JSON text that starts with an escape may start with that of a slash.
-    return cell.startswith("/") or '"/' in cell or '"\\' in cell
 
 
 class Ownership:
@@ -51,36 +35,27 @@ class Ownership:
     def keeps(self, row: Row, reader: StoreReader) -> bool:
         """Whether the row is ours to show. Drops rows of an excluded checkout that were merged into
         a key of ours, too. Raises `StoreError`."""
-        if row.project in self._excluded or self._is_of_another_worktree(row, reader):
+        if row.project in self._excluded:
             return False
-        other = self.other_repository(row, reader)
+        if self._shared_folders and self._is_of_another_worktree(_paths(row, reader)):
+            return False
+        other = self.owner(_paths(row, reader), row.project)
         if other is not None:
             self._note(row.project, other)
         return other is None
 
-    def _is_of_another_worktree(self, row: Row, reader: StoreReader) -> bool:
+    def _is_of_another_worktree(self, paths: Iterable[str]) -> bool:
         """Whether a row is of a worktree that shares its key with the one that asks: no file in a
         folder that is asked for, and one in another checkout or a removed one of the same name."""
-        if not self._shared_folders:
-            return False
-        asked_for = {os.path.realpath(folder) for folder in self._shared_folders}
         same_name = f"/{os.path.basename(self._shared_folders[0])}/"
         elsewhere = False
-        for path in self._paths_of(row, reader):
+        for path in paths:
             around = self._paths.around(path)
-            if around and around[0].folder in asked_for:
+            if around and around[0].folder in self._asked_for:
                 return False
             inside = bool(around) and around[0].repository in self._ours
             elsewhere = elsewhere or inside or same_name in path
         return elsewhere
-
-    def _paths_of(self, row: Row, reader: StoreReader | None) -> Iterator[str]:
-        """The absolute paths that a row names; of a summary without any, its session's."""
-        own = [path for cell in row.cells[_FILES] for path in _paths(cell)]
-        yield from own
-        if not own and reader is not None and len(row.cells) != len(OBSERVATION_CELLS):
-            for cell in reader.files_of_session(row.session):
-                yield from _paths(cell)
 
     def _note(self, project: str, other: str) -> None:
         self._others.setdefault(project, other)
@@ -108,17 +83,17 @@ class Ownership:
             for project, other in self._others.items()
         )
 
-    def other_repository(self, row: Row, reader: StoreReader | None = None) -> str | None:
-        """The folder of the repository whose row this is, if its paths say that it is not ours. A
-        summary without such paths is judged by its session in `reader`. Raises `StoreError`."""
-        return self.owner(self._paths_of(row, reader), row.project)
+    def other_repository(self, row: Row) -> str | None:
+        """The folder of the repository whose observation this is, if its paths say that it is not
+        ours."""
+        return self.owner(row.paths, row.project)
 
     def others_rows(self, reader: StoreReader, wanted: Wanted) -> frozenset[int]:
         """Ids of the projects' observations that are another repository's, filters apart. Reads
         every row that names a file outside our checkouts. Raises `StoreError`."""
         found: set[int] = set()
         for number, project, *cells in reader.files_outside(wanted, self._roots):
-            paths = [path for cell in cells for path in _paths(cell)]
+            paths = [path for cell in cells for path in absolute_paths(cell)]
             other = self.owner(paths, project)
             if other is not None:
                 self._note(project, other)
@@ -162,13 +137,19 @@ class Ownership:
         return self._paths.around(path if whole else folder)
 
     @cached_property
+    def _asked_for(self) -> frozenset[str]:
+        return frozenset(map(os.path.realpath, self._shared_folders))
+
+    @cached_property
     def _ours(self) -> frozenset[tuple[int, int]]:
         # A folder without a git directory of its own is known by itself.
         found = (folder_identity(folder) for folder in self._common_dirs or self._roots)
         return frozenset(identity for identity in found if identity is not None)
 
 
-def _paths(cell: Cell) -> list[str]:
-    if not may_be_absolute(cell):
-        return []
-    return [path for path in text_list(cell, MAX_PATHS) if path.startswith("/")]
+def _paths(row: Row, reader: StoreReader) -> Iterable[str]:
+    """The absolute paths that a row names; of a summary without any, its session's."""
+    if row.paths or not row.of_session:
+        return row.paths
+    cells = reader.files_of_session(row.session)
+    return (path for cell in cells for path in absolute_paths(cell))

@@ -9,16 +9,14 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.private import without_private
 from claudemem_daemon.resolved import ResolvedQuestion
-from claudemem_daemon.selection.merge import Chosen, merge
+from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation
-from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import ALL, Sources
 from claudemem_daemon.stores.plans import Candidate
@@ -56,23 +54,13 @@ def search_rows(
         search = _Search(sources, split(words), since, comparing)
         if resolved.keys.keys and search.words and limit > 0:
             sources.open()
-        until = sources.merging(limit, full=True)
-        lists = [(source, search.candidates(source)) for source in sources.opened]
-        rows = merge(
-            lists,
-            limit,
-            partial(sources.read, "observations"),
-            partial(sources.keeps, ours=Ownership(resolved.keys), also=search.shows),
-            lambda: until.passed,
-        )
-        for _, flow in lists:
-            flow.close()  # type: ignore[attr-defined]  # a generator, which may hold a cursor
+        sources.merging(limit, full=True)
+        rows = sources.merged("observations", limit, search.candidates, search.keeps).rows
         sources.finish()
-        search.late = search.late or rows.cut or sources.unfinished
         return Found(
-            tuple([source.observation(row) for source, row in rows.rows]),
+            tuple([Observation(row, source.ref) for source, row in rows]),
             ", ".join(sorted(search.how)) or "like",
-            (*sources.warnings(rows.rows), *search.warnings()),
+            (*sources.warnings(rows), *search.warnings()),
         )
 
 
@@ -124,7 +112,10 @@ class _Search:
             if self.late or not self._new_enough(page[-1]):
                 return
 
-    def shows(self, chosen: Chosen[Source]) -> bool:
+    def keeps(self, chosen: Chosen[Source]) -> bool:
+        return self.sources.keeps(chosen) and self._shows(chosen)
+
+    def _shows(self, chosen: Chosen[Source]) -> bool:
         """Whether a person sees every word in the row: private spans are not shown, nor are the
         signs that make a list of texts JSON."""
         cells = chosen.row.cells
@@ -133,7 +124,7 @@ class _Search:
             isinstance(cell, str) and "private" in cell.lower() for cell in cells
         ):
             return True
-        row = chosen.origin.observation(chosen.row)
+        row = Observation(chosen.row, chosen.origin.ref)
         older = without_private(text(cells[OBSERVATION_CELLS.index("text")]))
         shown = (row.title, row.subtitle, row.narrative, older, *row.facts, *row.concepts)
         written = "\n".join(shown)
@@ -143,7 +134,7 @@ class _Search:
         )
 
     def warnings(self) -> Iterator[AnswerWarning]:
-        if self.late:
+        if self.late or self.sources.unfinished:
             yield AnswerWarning(
                 "deadline",
                 "time was over before all rows were compared: newer ones are in the answer, older"

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.merge import Merged, merge
+from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, ProjectReport, Selection, Summary
-from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import USUAL_ROW, Sources
 from claudemem_daemon.settings.model import Settings
@@ -46,44 +44,37 @@ def select(resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline) -> S
 
 def _selected(sources: Sources) -> Selection:
     """Raises `StoreChanged`."""
-    resolved = sources.resolved
-    question, settings, keys = resolved.question, resolved.settings, resolved.keys
-    ours = Ownership(keys)
+    question, settings = sources.resolved.question, sources.resolved.settings
     with sources:
         plan: dict[Table, int] = {"observations": settings.limit}
         if question.since is None:
             plan["session_summaries"] = summary_count(settings)
-        if keys.keys and any(plan.values()):
+        if sources.resolved.keys.keys and any(plan.values()):
             sources.open(plan)
-        until = sources.merging(settings.limit, full=question.full)
+        sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
-        sessions = _merged(sources, "session_summaries", summary_count(settings), ours, until)
-        rows = _merged(sources, "observations", settings.limit, ours, until)
+        sessions = sources.merged("session_summaries", summary_count(settings)).rows
+        rows, duplicates = sources.merged("observations", settings.limit)
         high_water = _high_water(sources)
-        rows_exist = bool(rows.rows or sessions.rows) or _own_rows_exist(sources, ours)
+        rows_exist = bool(rows or sessions) or _own_rows_exist(sources)
         sources.finish()
-        observations = tuple([source.observation(row) for source, row in rows.rows])
         return Selection(
-            observations=observations,
-            summaries=tuple([Summary(row, source.ref) for source, row in sessions.rows]),
-            projects=_reports(sources, observations),
+            observations=tuple([Observation(row, source.ref) for source, row in rows]),
+            summaries=tuple([Summary(row, source.ref) for source, row in sessions]),
+            projects=_reports(sources, rows),
             stores=sources.reports(),
             rows_exist=rows_exist,
-            duplicates=rows.duplicates,
-            complete=sources.complete and not rows.cut,
+            duplicates=duplicates,
+            complete=sources.complete,
             high_water=high_water,
             warnings=(
-                *sources.warnings((*rows.rows, *sessions.rows)),
+                *sources.warnings((*rows, *sessions)),
                 *_without_columns(sources),
-                *ours.warnings(),
-                *_cut_off(sources, rows, settings),
+                *sources.ours.warnings(),
+                *_cut_off(sources, len(rows)),
             ),
             versions=tuple(source.reader.version for source in sources.opened),
-            dependencies=(
-                *sources.dependencies(),
-                *((INCOMPLETE,) if rows.cut else ()),
-                *ours.dependencies(),
-            ),
+            dependencies=tuple(sources.dependencies()),
         )
 
 
@@ -120,30 +111,17 @@ def platform_name(given: str | None) -> str | None:
     return next((word for word in ("codex", "cursor", "claude") if word in name), name) or None
 
 
-def _merged(
-    sources: Sources, table: Table, limit: int, ours: Ownership, until: Deadline
-) -> Merged[Source]:
-    lists = [(source, sources.candidates(source, table)) for source in sources.opened]
-    return merge(
-        lists,
-        limit,
-        partial(sources.read, table),
-        partial(sources.keeps, ours=ours),
-        lambda: until.passed or sources.room < 0,
-    )
-
-
-def _own_rows_exist(sources: Sources, ours: Ownership) -> bool:
+def _own_rows_exist(sources: Sources) -> bool:
     """Whether any row of the projects is ours, filters apart. Of many rows that no filter let pass
     some are taken to be."""
     for source in sources.opened:
-        wanted = Wanted(tuple(source.admitted.projects), tuple(source.admitted.merged))
         if not source.admitted:
             continue
+        wanted = Wanted(tuple(source.admitted.projects), tuple(source.admitted.merged))
         with sources.guarded(source), suppress(StoreError):
             rows = source.reader.how_many(wanted)
-            if rows <= MAX_JUDGED or ours.dropped:
-                rows -= len(ours.others_rows(source.reader, wanted))
+            if rows <= MAX_JUDGED or sources.ours.dropped:
+                rows -= len(sources.ours.others_rows(source.reader, wanted))
             if rows <= 0:
                 continue
         return True
@@ -171,15 +149,15 @@ def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
     )
 
 
-def _cut_off(sources: Sources, rows: Merged[Source], settings: Settings) -> list[AnswerWarning]:
+def _cut_off(sources: Sources, rows: int) -> Iterator[AnswerWarning]:
     if sources.room < 0:
         message = (
-            f"cut off after the newest {len(rows.rows):,} rows: the next ones are too large, of"
+            f"cut off after the newest {rows:,} rows: the next ones are too large, of"
             f" more than {USUAL_ROW // 1024} KiB each"
         )
-        return [AnswerWarning("rows_too_large", message)]
-    cut = rows.cut or sources.unfinished
-    return [out_of_time(len(rows.rows), settings)] if cut else []
+        yield AnswerWarning("rows_too_large", message)
+    elif sources.unfinished:
+        yield out_of_time(rows, sources.resolved.settings)
 
 
 def _high_water(sources: Sources) -> dict[str, int]:
@@ -190,13 +168,13 @@ def _high_water(sources: Sources) -> dict[str, int]:
     return found
 
 
-def _reports(sources: Sources, observations: tuple[Observation, ...]) -> tuple[ProjectReport, ...]:
+def _reports(sources: Sources, rows: Iterable[Chosen[Source]]) -> tuple[ProjectReport, ...]:
     """Every exact key that was asked for, then what the prefixes found. There can be thousands, and
     but for the numbers of rows they are the same from answer to answer."""
     keys = sources.resolved.keys
     admitted = tuple((source.ref.path, source.admitted) for source in sources.opened)
     found = sources.pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))
-    counts = Counter(row.key for row in observations)
+    counts = Counter([source.key_of(row) for source, row in rows])
     return tuple([r._replace(observations=counts[r.key]) if r.key in counts else r for r in found])
 
 

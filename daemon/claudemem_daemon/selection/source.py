@@ -9,7 +9,6 @@ from typing import Final
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.selection.admission import Admitted
-from claudemem_daemon.selection.model import Observation
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import StoreReader
 from claudemem_daemon.stores.model import StoreRef
@@ -92,5 +91,6 @@ class Source:
         into."""
         return row.project if row.project in self.admitted.projects else row.merged or row.project
 
-    def observation(self, row: Row) -> Observation:
-        return Observation(row, self.ref, self.key_of(row))
+    def close(self) -> None:
+        for flow in self.flows.values():
+            flow.close()

@@ -15,7 +15,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import match_keys
 from claudemem_daemon.selection.lost import LostRows, large_cells
-from claudemem_daemon.selection.merge import Chosen
+from claudemem_daemon.selection.merge import Chosen, Merged, merge
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Flow, Source
 from claudemem_daemon.stores.failures import DAMAGED, as_store_error
@@ -64,14 +64,18 @@ class Sources:
     room: int = MAX_EXCESS
     """For characters of large rows; below zero no more is read."""
     stack: ExitStack = field(default_factory=ExitStack)
+    ours: Ownership = field(init=False)
+    until: Deadline = field(init=False)
+    """When the rows must have been read."""
+
+    def __post_init__(self) -> None:
+        self.ours = Ownership(self.resolved.keys)
+        self.until = self.deadline
 
     def __enter__(self) -> Sources:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for source in self.opened:
-            for flow in source.flows.values():
-                flow.close()
         self.stack.close()
 
     def wanted(self, source: Source, table: Table = "observations") -> Wanted:
@@ -112,6 +116,7 @@ class Sources:
                 reader = attempt.enter_context(self.pool.reading(ref, until, locked=self.locked))
                 admitted = reader.once(("keys matched", keys), partial(match_keys, reader, keys))
                 source = Source(ref, reader, *admitted)
+                attempt.callback(source.close)
                 error = self._first_rows(source, plan)
                 # Rows found before these errors are for the answer; the last time also slow ones.
                 bearable = DAMAGED if not last else (*DAMAGED, "slow")
@@ -146,14 +151,31 @@ class Sources:
             damage = damage or error
         return damage
 
-    def merging(self, limit: int, *, full: bool) -> Deadline:
-        """When the rows must have been read, so that up to `limit` of them can still be written.
-        What is read from now on, is read until then."""
+    def merging(self, limit: int, *, full: bool) -> None:
+        """What is read from now on, is read until up to `limit` rows can still be written."""
         seconds, share = WRITING_IN_FULL if full else WRITING
-        until = Deadline(self.deadline.at - min(seconds * limit, self.deadline.remaining() * share))
+        spare = min(seconds * limit, self.deadline.remaining() * share)
+        self.until = Deadline(self.deadline.at - spare)
         for source in self.opened:
-            source.reader.extend(until)
-        return until
+            source.reader.extend(self.until)
+
+    def merged(
+        self,
+        table: Table,
+        limit: int,
+        find: Callable[[Source], Iterator[Candidate]] | None = None,
+        keep: Callable[[Chosen[Source]], bool] | None = None,
+    ) -> Merged[Source]:
+        """The newest rows of all stores, of those that `find` gives, by default all matching ones;
+        without those that `keep` does not, by default those of other repositories."""
+        find = find or partial(self.candidates, table)
+        lists = [(source, find(source)) for source in self.opened]
+        return merge(lists, limit, partial(self.read, table), keep or self.keeps, self._late)
+
+    def _late(self) -> bool:
+        """Whether no more rows can be read."""
+        self.unfinished = self.unfinished or self.until.passed
+        return self.room < 0 or self.until.passed
 
     @contextmanager
     def guarded(self, source: Source) -> Iterator[None]:
@@ -163,7 +185,7 @@ class Sources:
         except Exception as error:  # noqa: BLE001 - whatever it is
             self.stopped(source, as_store_error(error, source.ref.path))
 
-    def candidates(self, source: Source, table: Table) -> Iterator[Candidate]:
+    def candidates(self, table: Table, source: Source) -> Iterator[Candidate]:
         """All matching rows of one store, those after the first as they are asked for."""
         flow = source.flows.get(table)
         if flow is not None:
@@ -200,17 +222,10 @@ class Sources:
         )
         return True
 
-    def keeps(
-        self,
-        chosen: Chosen[Source],
-        ours: Ownership,
-        also: Callable[[Chosen[Source]], bool] | None = None,
-    ) -> bool:
-        """Whether a row is of the repository that asks, and `also` something else; one of which that
-        could not be read is."""
+    def keeps(self, chosen: Chosen[Source]) -> bool:
+        """Whether a row is of the repository that asks; one of which that could not be read is."""
         try:
-            kept = ours.keeps(chosen.row, chosen.origin.reader)
-            return kept and (also is None or also(chosen))
+            return self.ours.keeps(chosen.row, chosen.origin.reader)
         except StoreError as error:
             self.stopped(chosen.origin, error)
             return True
@@ -248,16 +263,22 @@ class Sources:
         yield from large_cells(rows)
 
     def dependencies(self) -> Iterator[Dependency]:
-        """What the failures depend on."""
+        """What the failures and the judgements depend on."""
         for error in self.failures.values():
             yield error.lasting or INCOMPLETE
-        if self.unfinished:
+        if self.cut:
             yield INCOMPLETE
+        yield from self.ours.dependencies()
+
+    @property
+    def cut(self) -> bool:
+        """Whether rows that were asked for are missing, and for no failure of a store."""
+        return self.unfinished or self.room < 0
 
     @property
     def complete(self) -> bool:
         stand_ins = {source.ref.path for source in self.opened if source.reader.trouble is not None}
-        return not self.failures.keys() - stand_ins and not self.unfinished
+        return not self.failures.keys() - stand_ins and not self.cut
 
     def stopped(self, source: Source, error: StoreError) -> None:
         if error.reason == "slow":

@@ -27,6 +27,9 @@ SUMMARY_CELLS: Final = (
 CELLS: Final = {"observations": OBSERVATION_CELLS, "session_summaries": SUMMARY_CELLS}
 """The cells of a row, by table."""
 
+MAX_PATHS: Final = 500
+"""Of one list of files; whose row it is shows long before."""
+
 _TOO_BIG: Final = 2**63
 _TINY: Final = 10**8
 _SECONDS: Final = 10**11
@@ -55,14 +58,22 @@ class Row:
     """(column, bytes) of the cells that are cut, or of a list left out."""
     size: int = field(init=False, compare=False)
     """Characters of all cells together."""
+    paths: tuple[str, ...] = field(init=False, compare=False)
+    """The absolute ones that its lists of files name."""
 
     def __post_init__(self) -> None:
         size = sum([len(cell) for cell in self.cells if type(cell) is str or type(cell) is bytes])
         object.__setattr__(self, "size", size)
+        paths = tuple([path for cell in self.cells[7:9] for path in absolute_paths(cell)])
+        object.__setattr__(self, "paths", paths)
+
+    @property
+    def of_session(self) -> bool:
+        return len(self.cells) == len(SUMMARY_CELLS)
 
     @property
     def created_at(self) -> str:
-        return text(self.cells[9 if len(self.cells) == len(OBSERVATION_CELLS) else 6])
+        return text(self.cells[6 if self.of_session else 9])
 
 
 def text(value: Cell) -> str:
@@ -116,6 +127,22 @@ def _member(value: Any) -> str:
         return text(json.dumps(value, ensure_ascii=False))
     except (ValueError, RecursionError):
         return ""
+
+
+def absolute_paths(value: Cell) -> list[str]:
+    """Those in a list of files."""
+    if not may_be_absolute(value):
+        return []
+    return [path for path in text_list(value, MAX_PATHS) if path.startswith("/")]
+
+
+def may_be_absolute(value: Cell) -> bool:
+    """Whether a list of files can hold an absolute path; told without parsing it, and wrong only in
+    saying yes."""
+    if not isinstance(value, str):
+        return value is not None
+    # A JSON text that starts with an escape may start with that of a slash.
+    return value.startswith("/") or '"/' in value or '"\\' in value
 
 
 def concept_list(value: Cell) -> tuple[str, ...]:
@@ -210,10 +237,7 @@ def _number(value: Cell) -> float | int | None:
 def content_key(row: Row) -> tuple[object, ...] | None:
     """What makes two rows of the same time copies of each other; None for a row without content,
     which is nobody's copy. A row without a usable time is told by its `created_at`."""
-    if len(row.cells) == len(OBSERVATION_CELLS):
-        kind, content = row.cells[0], row.cells[1:6]
-    else:
-        kind, content = None, row.cells[:6]
+    kind, content = (None, row.cells[:6]) if row.of_session else (row.cells[0], row.cells[1:6])
     if not any(content) and not row.large:
         return None
     when: Cell = row.epoch if row.epoch is not None else row.created_at

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.selection.ownership import may_be_absolute
-from claudemem_daemon.stores.rows import Cell, text_list
+from claudemem_daemon.stores.rows import Cell, may_be_absolute, text_list
 
 pieces = st.lists(
     st.sampled_from(["/", "\\", "/a", "a", '"', " ", "[", "]", ",", "\\u002f", "\\/", "\0"]),
