@@ -29,7 +29,7 @@ from claudemem_daemon.dependencies import (
 from claudemem_daemon.memo import BASE_WEIGHT, Memo
 from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
-from tests.repository.layouts import git
+from tests.repository.layouts import git, write_repository
 from tests.support.daemon import eventually
 from tests.support.stores import add_observation, make_store
 
@@ -204,9 +204,10 @@ def test_a_request_looks_at_few_paths(
     add_observation(store, project="app", title="first")
     settings = home / ".claude-mem" / "settings.json"
     settings.write_text("{}")
+    question = Question(cwd=str(home / "app-a"))
     pipeline = build_pipeline(os.environ)
     try:
-        _settle(pipeline, home)
+        _settle(pipeline, question)
         if change == "row":
             add_observation(store, project="app", title="second")
         elif change == "settings":
@@ -218,11 +219,30 @@ def test_a_request_looks_at_few_paths(
             lambda: not any(file_state(str(path)).racy for path in changed), "no change is racy"
         )
         looks = Looks(monkeypatch, store)
-        pipeline.context(Question(cwd=str(home / "app-a")), Deadline.after(20))
+        pipeline.context(question, Deadline.after(20))
         assert len(looks.paths) <= most, looks.paths
         repeated = {path for path, n in looks.paths.items() if n > 1}
         # What changed is looked at and read.
         assert repeated == {str(home / path) for path in READ.get(change, ())}
+    finally:
+        pipeline.close()
+
+
+def test_thousands_of_worktrees_make_a_request_look_at_no_more_paths(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the memo's bound of values nor that of their weight makes their keys be found anew."""
+    write_repository(home / "app", 2200)
+    question = Question(cwd=str(home / "app"))
+    store = make_store(home / ".claude-mem" / "claude-mem.db")
+    add_observation(store, project="app", title="first")
+    pipeline = build_pipeline(os.environ)
+    try:
+        _settle(pipeline, question)
+        add_observation(store, project="app", title="second")
+        looks = Looks(monkeypatch, store)
+        pipeline.context(question, Deadline.after(20))
+        assert len(looks.paths) <= 17, looks.paths
     finally:
         pipeline.close()
 
@@ -244,7 +264,7 @@ def test_a_store_that_is_removed_is_located_again(
         return reading(*rest, **named)
 
     try:
-        _settle(pipeline, home)
+        _settle(pipeline, question)
         if removed == "before it is located":
             Path(store).unlink()
         else:
@@ -264,9 +284,8 @@ def test_a_store_that_is_removed_is_located_again(
         pipeline.close()
 
 
-def _settle(pipeline: Pipeline, home: Path) -> None:
+def _settle(pipeline: Pipeline, question: Question) -> None:
     """Ask until the answer holds: files that changed a moment ago prove nothing yet."""
-    question = Question(cwd=str(home / "app-a"))
 
     def same() -> bool:
         first = pipeline.context(question, Deadline.after(20))

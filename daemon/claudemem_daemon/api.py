@@ -11,7 +11,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.local import caller_environment, state_dir
 from claudemem_daemon.memo import Memo
-from claudemem_daemon.pipeline import Pipeline
+from claudemem_daemon.pipeline import MAX_STEPS_WEIGHT, Pipeline
 from claudemem_daemon.question import Question, Scope, contradiction
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.selection.model import Observation
@@ -76,13 +76,13 @@ def open_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Ite
 
 def build_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Pipeline:
     """Wire the parts; reads nothing yet and creates nothing."""
-    memo = Memo()
+    steps = Memo(max_weight=MAX_STEPS_WEIGHT)
     return Pipeline(
-        Configuration(environ, memo),
-        Repositories(environ.get("HOME"), memo),
-        Trust(os.path.join(state_dir(environ), "trusted.json"), memo),
+        Configuration(environ, steps),
+        Repositories(environ.get("HOME"), steps),
+        Trust(os.path.join(state_dir(environ), "trusted.json"), steps),
         StorePool(untouched=untouched),
-        memo,
+        steps,
     )
 
 

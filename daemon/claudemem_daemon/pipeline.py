@@ -33,6 +33,7 @@ from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.selection.select import select
 from claudemem_daemon.settings.checkout_env import without_checkouts_word
 from claudemem_daemon.settings.configuration import Configuration
+from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.locate import locate
 from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.rows import Row
@@ -47,8 +48,11 @@ JOINING: Final = 15e-6
 JOINING_TEXT: Final = 8e-9
 """Seconds, about, that each row and each character of it takes from lines to the finished text."""
 ROW_WEIGHT: Final = 700
-KEY_WEIGHT: Final = 250
-"""Bytes, about, besides their texts."""
+"""Bytes, about, besides its texts."""
+KEY_WEIGHT: Final = 200
+"""Bytes, about."""
+MAX_STEPS_WEIGHT: Final = 32 * 1024 * 1024
+"""Bytes. A single value may have a quarter, as the keys of 20,000 worktrees do."""
 
 
 class Answer(NamedTuple):
@@ -94,13 +98,16 @@ class Pipeline:
         repositories: Repositories,
         trust: Trust,
         pool: StorePool,
-        memo: Memo,
+        steps: Memo,
     ) -> None:
+        """`steps` is the memo that the other parts use."""
         self.configuration = configuration
         self.repositories = repositories
         self.trust = trust
         self.pool = pool
-        self.memo = memo
+        self.memo = Memo()
+        """Of answers; the steps have theirs, so that no text pushes out what leads to all texts."""
+        self._steps = steps
         self._rendered = Derived[Row, RenderedEntry]()
 
     def resolved(self, question: Question) -> ResolvedQuestion:
@@ -115,7 +122,7 @@ class Pipeline:
             until=None,
         )
         with each_path_once():
-            resolved = self.memo.value(
+            resolved = self._steps.value(
                 ("resolved", key),
                 lambda: self._resolve(key),
                 lambda made: KEY_WEIGHT * len(made.keys.keys),
@@ -197,7 +204,7 @@ class Pipeline:
         question, settings = resolved.question, resolved.settings
 
         environ = _without(os.environ, resolved.checkout_env.refused)
-        zone = self.memo.value(("zone", environ.get("TZ")), lambda: read_zone(environ))
+        zone = self._steps.value(("zone", environ.get("TZ")), lambda: read_zone(environ))
         prior = PriorMessage("", ())
         if settings.show_last_message and question.since is None:
             prior = prior_message(question, selection.observations, environ)
@@ -216,6 +223,11 @@ class Pipeline:
             left_out = self.render(answer, deadline=deadline).left_out
             shown = len(selection.observations) - left_out
             return resolved, explain(resolved, selection, shown, self.pool, deadline, row)
+
+    def reload(self) -> Settings:
+        """Read everything again; the settings of a caller that says nothing of its own."""
+        self.memo.clear()
+        return self.configuration.reload()
 
     def close(self) -> None:
         self.pool.close()

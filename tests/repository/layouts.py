@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 
 Base = Literal["plain", "bare", "dot_bare", "separate", "submodule"]
@@ -267,3 +268,23 @@ def git_says(cwd: bytes) -> tuple[list[Listed], str, str] | None:
     else:
         common, top = git(*asked[:-1], cwd=cwd)[:-1], b""
     return entries, os.path.realpath(os.fsdecode(common)), os.fsdecode(top)
+
+
+def write_repository(main: Path, worktrees: int) -> None:
+    """A repository whose worktrees w0, w1, ... are written as git writes them; git itself takes
+    minutes for a thousand."""
+    git_dir = main / ".git"
+    (git_dir / "objects").mkdir(parents=True)
+    (git_dir / "refs").mkdir()
+    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
+    for number in range(worktrees):
+        write_worktree(main, f"w{number}")
+
+
+def write_worktree(main: Path, name: str) -> Path:
+    """Its folder below `<common dir>/worktrees`; there is no checkout."""
+    admin = main / ".git" / "worktrees" / name
+    admin.mkdir(parents=True)
+    (admin / "gitdir").write_text(f"{main.parent}/{name}/.git\n")
+    (admin / "commondir").write_text("../..\n")
+    return admin

@@ -10,29 +10,16 @@ import pytest
 
 from claudemem_daemon.dependencies import WatchedFiles, all_hold
 from claudemem_daemon.repository.resolver import MANY_WORKTREES, Repositories
+from tests.repository.layouts import write_repository, write_worktree
 
 COUNT = MANY_WORKTREES + 6
 
 
 @pytest.fixture
 def main(tmp_path: Path) -> Path:
-    """A repository whose worktrees are written as git writes them; git itself takes minutes."""
     main = tmp_path / "app"
-    git_dir = main / ".git"
-    (git_dir / "objects").mkdir(parents=True)
-    (git_dir / "refs").mkdir()
-    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
-    for number in range(COUNT):
-        add(main, f"w{number}")
+    write_repository(main, COUNT)
     return main
-
-
-def add(main: Path, name: str) -> Path:
-    admin = main / ".git" / "worktrees" / name
-    admin.mkdir(parents=True)
-    (admin / "gitdir").write_text(f"{main.parent}/{name}/.git\n")
-    (admin / "commondir").write_text("../..\n")
-    return admin
 
 
 def names(repositories: Repositories, main: Path) -> set[str]:
@@ -53,7 +40,7 @@ def test_every_kind_of_change_is_in_the_next_answer(main: Path) -> None:
     fresh.replace(link)
     expected = expected - {"x7"} | {"y7"}
     assert names(repositories, main) == expected
-    add(main, "later")
+    write_worktree(main, "later")
     expected |= {"later"}
     assert names(repositories, main) == expected
     gone = main / ".git" / "worktrees" / "w3"
@@ -93,6 +80,6 @@ def test_a_list_that_was_made_again_gives_its_watches_back(main: Path) -> None:
     before = watched()
     for number in range(3):
         repositories.resolve(str(main.parent / f"w{number}"))
-        add(main, f"new{number}")
+        write_worktree(main, f"new{number}")
     assert f"new{number}" in names(repositories, main)
     assert watched() == before + 1

@@ -313,6 +313,21 @@ def test_projects_whose_rows_are_all_old_do_not_cost_the_whole_index(
         assert reader.highest_id() == 3900
 
 
+def test_a_great_many_names_do_not_use_up_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite makes a table of them before it reads the first row: of 10,000 worktrees there are
+    20,000."""
+    path = make_store(tmp_path / "s.db")
+    fill(path, rare=0, many=900)
+    monkeypatch.setattr(plans.Search, "_all", pytest.fail)
+    with reading(path) as reader:
+        wanted = Wanted(projects=tuple(f"tree/{n}" for n in range(20_000)))
+        assert reader.plan("observations", wanted, 20) == "time"
+        with closing(reader.flow("observations", wanted, 20)) as flow:
+            assert [row.id for row in islice(flow, 3)] == [3900, 3899, 3898]
+
+
 @pytest.mark.parametrize(
     "name", ["a%", "a_b", "A", "a/", "a\u0301", "\U0010ffff", "a\U0010ffff", "\ud7ff"]
 )

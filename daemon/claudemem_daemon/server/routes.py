@@ -178,7 +178,7 @@ class Routes:
         await request.body()
 
         def work(_deadline: Deadline) -> dict[str, Any]:
-            done = self._parts.pipeline.configuration.reload()
+            done = self._parts.pipeline.reload()
             return {"revision": done.revision, "warnings": warning_shapes(done.warnings)}
 
         return await self._by_worker(Question(cwd=None), work)

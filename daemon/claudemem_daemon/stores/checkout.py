@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import FileState, all_hold, file_state
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.settings.sources import read_values
 
@@ -30,32 +31,53 @@ class NamedStores(NamedTuple):
     dependencies: tuple[FileState, ...]
 
 
+class SiblingStores(NamedTuple):
+    """What the checkouts of a repository name, by path; `dependencies` is trusted.json."""
+
+    named: Mapping[str, NamedStores]
+    dependencies: tuple[FileState, ...]
+
+
 class CheckoutFiles:
     """Reads `<checkout>/.claude-mem/` and the `env` of `<checkout>/.claude/settings*.json`."""
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo
 
-    def named(self, checkout: str, trust: FileState | None = None) -> NamedStores:
-        """The stores this checkout names. For a sibling of the checkout that asks, pass the state
-        of trusted.json: a store that appears there changes no answer before it is allowed, so what
-        is missing now is asked for again only when that changes, and a thousand worktrees cost a
-        warm answer nothing."""
-        return self._memo.value(
-            ("checkout", checkout, trust is not None), lambda: _read(checkout, trust)
-        )
+    def named(self, checkout: str) -> NamedStores:
+        """The stores this checkout names."""
+        return self._memo.value(("checkout", checkout), lambda: _read(checkout))
+
+    def of_siblings(
+        self, repository: Hashable, checkouts: Iterable[str], trusted: FileState
+    ) -> Mapping[str, NamedStores]:
+        """What each of the checkouts beside the one that asks names. A store that appears there
+        changes no answer before it is allowed, so what is missing is looked for again only when
+        `trusted`, the state of trusted.json, changes: a thousand worktrees cost a warm answer
+        nothing."""
+        key = ("siblings", repository)
+        before: SiblingStores | None = self._memo.last(key)
+        known = before.named if before is not None and before.dependencies == (trusted,) else {}
+        named: dict[str, NamedStores] = {}
+        for checkout in checkouts:
+            found = known.get(checkout)
+            if found is None or not all_hold(found.dependencies):
+                found = _read(checkout, is_sibling=True)
+            named[checkout] = found
+        self._memo.put(key, SiblingStores(named, (trusted,)))
+        return named
 
 
-def _read(checkout: str, trust: FileState | None) -> NamedStores:
+def _read(checkout: str, *, is_sibling: bool = False) -> NamedStores:
     found: list[Named] = []
-    dependencies = [] if trust is None else [trust]
+    dependencies: list[FileState] = []
     for folder, names in ((".claude-mem", (STORE_NAME,)), (".claude", _SETTINGS)):
         # Folders and stores count by their appearance alone: the folders' times change with any
         # file in them, and locating a store looks at it again.
         seen = [file_state(os.path.join(checkout, folder))]
         if seen[0].state is not None:
             seen += [file_state(os.path.join(checkout, folder, name)) for name in names]
-        dependencies += [file for file in seen if file.state is None and trust is None]
+        dependencies += [file for file in seen if file.state is None and not is_sibling]
         for file in seen[1:]:
             if file.state is None:
                 continue

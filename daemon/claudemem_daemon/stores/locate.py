@@ -47,7 +47,7 @@ def locate(
     """
     checkouts = keys.checkouts
     search = _Search(trust, dependencies=[*trust.read().dependencies])
-    named = _named(search, checkouts, _near(repository, checkouts))
+    named = _named(search, keys, _near(repository, checkouts))
     by_checkout = data_dir_of_checkout or (
         "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
     )
@@ -196,15 +196,16 @@ def _known_by(repository: Repository | None, keys: ProjectKeys) -> tuple[str, ..
     return repository.excluded_by
 
 
-def _named(search: _Search, checkouts: Sequence[str], near: frozenset[str]) -> list[Named]:
+def _named(search: _Search, keys: ProjectKeys, near: frozenset[str]) -> list[Named]:
     """What the checkouts name."""
-    known = search.trust.read()
-    (trusted,) = known.dependencies
+    known, files = search.trust.read(), search.trust.checkouts
+    siblings = (checkout for checkout in keys.checkouts if checkout not in near)
+    of_siblings = files.of_siblings(keys.common_dirs, siblings, known.dependencies[0])
     named: list[Named] = []
-    for checkout in checkouts:
-        found = search.trust.checkouts.named(checkout, None if checkout in near else trusted)
+    for checkout in keys.checkouts:
+        found = of_siblings.get(checkout) or files.named(checkout)
         named.extend(found.stores)
-        search.dependencies.extend(file for file in found.dependencies if file != trusted)
+        search.dependencies.extend(found.dependencies)
         for path in known.stores:
             if path.startswith(checkout + "/") and not os.path.exists(path):
                 search.dependencies.append(file_state(path))

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import sql
+from claudemem_daemon.stores.connection import STEPS
 from claudemem_daemon.stores.failures import DAMAGED, by_halves, until_damage
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.rows import Cell, epoch_ms, row_id, text
@@ -40,6 +41,8 @@ TIME_BUDGET: Final = 40
 to fill the limit, before it is given up: the projects' rows are all old."""
 BOTH_BUDGET: Final = 600
 """The same for both indexes: some 100,000 entries in all."""
+STEPS_A_NAME: Final = 5
+"""Machine steps in which SQLite puts the name of one project into a table, before it reads a row."""
 LEARNT_ROWS: Final = 400
 """A plan is chosen anew after about so many rows more."""
 MAX_LEARNT: Final = 128
@@ -269,10 +272,10 @@ class Search:
             if plan == "both" and not self._has_indexes:
                 continue
             (statement,) = self.statements(plan)
+            budget = TIME_BUDGET if plan == "time" else BOTH_BUDGET
+            names = sum(len(names) for _, names in self._wanted.branches)
             try:
-                ended = self._begin_by_time(
-                    statement, TIME_BUDGET if plan == "time" else BOTH_BUDGET
-                )
+                ended = self._begin_by_time(statement, budget + names * STEPS_A_NAME // STEPS)
             except OutOfBudget:
                 continue
             if learn:
