@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from claudemem_daemon.local import MAX_LIST, of_another, open_own, replace_own, state_dir
 
 LIST = "folders.json"
 
 
-def make(folder: str, environ: Mapping[str, str]) -> None:
-    """Make `folder` and all that is missing above it, but nothing in a folder of another user.
-    Raises `OSError`."""
+@contextmanager
+def made(folder: str, environ: Mapping[str, str]) -> Iterator[None]:
+    """With `folder` and all that was missing above it; where the work in it fails, without them
+    again. Nothing is made in a folder of another user. Raises `OSError`."""
     refused = of_another(folder)
     if refused is not None:
         raise PermissionError(0, refused)
     missing = _missing(folder)
-    os.makedirs(folder, exist_ok=True)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        yield
+    except OSError:
+        _remove(missing)
+        raise
     if missing:
         # Without the list nothing is lost but that the folders stay.
         with suppress(OSError):
@@ -31,7 +37,7 @@ def make(folder: str, environ: Mapping[str, str]) -> None:
 
 
 def unmake(folder: str, environ: Mapping[str, str]) -> None:
-    """Remove `folder` and those above it that `make` made, where nothing is in them any more."""
+    """Remove `folder` and those above it that `made` made, where nothing is in them any more."""
     made = _read(environ)
     if not made:
         return
@@ -69,7 +75,11 @@ def _remember(folders: Iterable[str], environ: Mapping[str, str]) -> None:
     own = os.path.dirname(_path(environ))
     also = _missing(own)
     os.makedirs(own, mode=0o700, exist_ok=True)
-    _write(dict.fromkeys((*_read(environ), *folders, *also)), environ)
+    try:
+        _write(dict.fromkeys((*_read(environ), *folders, *also)), environ)
+    except OSError:
+        _remove(also)
+        raise
 
 
 def _path(environ: Mapping[str, str]) -> str:

@@ -143,7 +143,8 @@ def open_own(path: str, flags: int) -> int:
 
 def replace_own(path: str, data: bytes, *, sync: bool = True) -> None:
     """Write a file of ours whole, or leave it as it was. For one writer at a time: the name of the
-    file in between is always the same, so that a killed one leaves no litter. Raises `OSError`."""
+    file in between is always the same, so that of a killed one the next writer leaves no litter.
+    Raises `OSError`."""
     fresh = path + ".new"
     file = open_own(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
@@ -151,6 +152,9 @@ def replace_own(path: str, data: bytes, *, sync: bool = True) -> None:
             data = data[os.write(file, data) :]
         if sync:
             os.fsync(file)
+    except OSError:
+        os.unlink(fresh)
+        raise
     finally:
         os.close(file)
     if not _is_own(path):

@@ -24,7 +24,7 @@ from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from tests.cases.world import World
 from tests.cli.running import ours
-from tests.support.daemon import Daemon, clean_environ, command, eventually
+from tests.support.daemon import Daemon, clean_environ, command, eventually, run_to_end
 from tests.support.stores import add_observation, make_store, run_sql
 
 ANSI = re.compile("\x1b")
@@ -635,3 +635,11 @@ def test_without_a_daemon_the_deadline_is_the_same(
         return deadline.remaining()
 
     assert 0 < context_module.ask(Question(cwd="/"), no_daemon, here) <= 0.3
+
+
+def test_a_group_alone_prints_its_help_and_is_wrong_usage(home: Path) -> None:
+    """A script that lost its arguments does not go on as if something had been done."""
+    for group in ((), ("hooks",), ("service",)):
+        alone, asked = (run_to_end(clean_environ(home), *group, *more) for more in ((), ("-h",)))
+        assert (alone.returncode, alone.stdout) == (2, "")
+        assert (asked.returncode, asked.stdout) == (0, alone.stderr)

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,13 @@ import pytest
 
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
-from claudemem_daemon.hookfiles.commands import (
-    python_line,
-)
+from claudemem_daemon.hookfiles.commands import python_line
 from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import BACKUP, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from tests.hooks.platforms import COMMAND, COMMANDS, JSON_PLATFORMS
 from tests.support.daemon import clean_environ, command, run_to_end
+from tests.support.stores import make_store
 
 OFF = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0,
@@ -28,6 +28,15 @@ OFF = {
     "CLAUDE_MEM_CONTEXT_SHOW_LAST_SUMMARY": False,
 }
 """claude-mem's own context, as far off as its settings allow."""
+
+FULL_DISK = (
+    sys.executable,
+    "-c",
+    (
+        "import os, resource as r, sys; r.setrlimit(r.RLIMIT_FSIZE, (0, 0));"
+        " os.execv(sys.argv[1], sys.argv[1:])"
+    ),
+)
 
 
 @pytest.mark.parametrize("name", JSON_PLATFORMS)
@@ -351,3 +360,31 @@ def test_a_file_that_is_a_mount_point_is_written_in_place(home: Path, before: st
         left = {one.name for one in path.parent.iterdir()}
         assert left == {path.name} | ({path.name + BACKUP} if wanted else set())
     assert behind.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["claude-code", "opencode", "copilot-cli"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_full_disk_leaves_nothing_behind(home: Path, name: str, there: bool) -> None:
+    """RLIMIT_FSIZE of 0: folders can be made, files cannot grow."""
+    path = Path(target(PLATFORMS[name], {"HOME": str(home)}, None))
+    if there:
+        path.parent.mkdir(parents=True)
+    before = sorted(home.rglob("*"))
+    for verb in (("hooks", "install", name), ("service", "install")):
+        done = run_to_end(clean_environ(home), *verb, program=[*FULL_DISK, *command()])
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "cannot be written (File too large)" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert sorted(home.rglob("*")) == before
+
+
+def test_a_full_disk_leaves_the_state_folder_as_it_was(home: Path) -> None:
+    environ = clean_environ(home)
+    store = make_store(home / "app" / ".claude-mem" / "claude-mem.db")
+    assert run_to_end(environ, "allow", store).returncode == 0
+    before = {path: path.read_bytes() for path in (home / ".claude-mem" / "daemon").iterdir()}
+    assert list(map(str, before)) == [f"{home}/.claude-mem/daemon/trusted.json"]
+    done = run_to_end(environ, "deny", store, program=[*FULL_DISK, *command()])
+    assert done.returncode == 1
+    now = {path: path.read_bytes() for path in (home / ".claude-mem" / "daemon").iterdir()}
+    assert now == before

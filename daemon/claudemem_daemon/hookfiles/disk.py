@@ -8,7 +8,7 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import BinaryIO, Final
 
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
@@ -57,27 +57,9 @@ def check_writable(path: str) -> None:
 def write_file(
     path: str, text: str, environ: Mapping[str, str], *, like: str, backup: str | None = None
 ) -> None:
-    """Replace the file whole, or leave it as it was, and without `backup`: a link's target, with
-    the mode it had. A file that is a mount point cannot be replaced and is written in place."""
-    real = os.path.realpath(path)
-    folder = os.path.dirname(real)
+    """Replace the file whole, with the mode of `like`; or leave it as it was, and without `backup`."""
     try:
-        folders.make(folder, environ)
-        handle, temporary = tempfile.mkstemp(prefix=".claudemem-", dir=folder)
-        try:
-            with open(handle, "w", encoding="utf-8", newline="") as file:
-                _overwrite(file, text)
-            with suppress(FileNotFoundError):
-                os.chmod(temporary, os.stat(like).st_mode & 0o7777)
-            try:
-                os.replace(temporary, real)
-            except OSError as error:
-                if error.errno != errno.EBUSY:
-                    raise
-                _write_in_place(real, text)
-        finally:
-            with suppress(OSError):
-                os.unlink(temporary)
+        replace_file(path, text.encode(), environ, like=like)
     except OSError as error:
         if backup is not None:
             with suppress(OSError):
@@ -87,19 +69,43 @@ def write_file(
         ) from None
 
 
-def _write_in_place(path: str, text: str) -> None:
-    with open(path, "r+", encoding="utf-8", newline="") as file:
+def replace_file(path: str, data: bytes, environ: Mapping[str, str], *, like: str) -> None:
+    """Replace the file, of a link the target, and make its folder; where that fails, nothing is left
+    of it. A file that is a mount point cannot be replaced and is written in place. A new one has the
+    mode of `like`, if there is such a file. Raises `OSError`."""
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real)
+    with folders.made(folder, environ):
+        handle, temporary = tempfile.mkstemp(prefix=".claudemem-", dir=folder)
+        try:
+            with open(handle, "wb") as file:
+                _overwrite(file, data)
+            with suppress(FileNotFoundError):
+                os.chmod(temporary, os.stat(like).st_mode & 0o7777)
+            try:
+                os.replace(temporary, real)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                _write_in_place(real, data)
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+
+def _write_in_place(path: str, data: bytes) -> None:
+    with open(path, "r+b") as file:
         before = file.read()
         try:
-            _overwrite(file, text)
+            _overwrite(file, data)
         except OSError:
             _overwrite(file, before)
             raise
 
 
-def _overwrite(file: TextIO, text: str) -> None:
+def _overwrite(file: BinaryIO, data: bytes) -> None:
     file.seek(0)
-    file.write(text)
+    file.write(data)
     file.truncate()
     file.flush()
     os.fsync(file.fileno())

@@ -16,6 +16,7 @@ from claudemem_daemon import folders
 from claudemem_daemon.client import Client
 from claudemem_daemon.errors import DaemonError, ServiceError
 from claudemem_daemon.hookfiles.commands import program_trouble
+from claudemem_daemon.hookfiles.disk import replace_file
 from claudemem_daemon.local import of_another, socket_path, state_dir
 from claudemem_daemon.service.manager import run_command
 from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
@@ -194,9 +195,6 @@ def _read(path: str) -> bytes | None:
 
 def _write(path: str, content: bytes, environ: Mapping[str, str]) -> None:
     try:
-        folders.make(os.path.dirname(path), environ)
-        with open(path + ".new", "wb") as file:
-            file.write(content)
-        os.replace(path + ".new", path)
+        replace_file(path, content, environ, like=path)
     except OSError as error:
         raise ServiceError(f"{path} cannot be written ({error.strerror})") from None

@@ -26,7 +26,8 @@ GUARDED: Final = frozenset(
     ]
 )
 """What opens files, claims other projects' rows, or lifts an exclusion: for the user alone. All
-other variables only shape the answer about this checkout."""
+other variables only shape the answer about this checkout. CLAUDEMEM_DAEMON_HOME is not sent to a
+daemon; without one, a `trusted.json` that a checkout brings cannot know the inode of its store."""
 
 FILES: Final = ("settings.json", "settings.local.json")
 
