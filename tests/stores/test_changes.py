@@ -18,11 +18,11 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import file_state
 from claudemem_daemon.stores import states as states_module
 from claudemem_daemon.stores.connection import Connection
-from claudemem_daemon.stores.interface import StoreChanged
+from claudemem_daemon.stores.interface import StoreChanged, StoreReader
 from claudemem_daemon.stores.model import StoreRef
-from claudemem_daemon.stores.pool import MAX_STORES, StorePool
+from claudemem_daemon.stores.pool import MAX_OPEN, StorePool
 from claudemem_daemon.stores.states import SqliteStates
-from tests.stores.reading import open_pool, rows, settle, state
+from tests.stores.reading import APP, open_pool, rows, settle, state
 from tests.support.stores import OtherProcess, add_observation, add_observations, make_store
 
 SOON = 10.0
@@ -161,7 +161,7 @@ def open_files(path: str) -> list[str]:
 def test_a_store_beyond_the_bound_is_closed_once_it_has_been_read(tmp_path: Path) -> None:
     """Of more stores than stay open, the first leave the pool while one answer reads them all."""
     first = Path(make_store(tmp_path / "0.db"))
-    paths = [tmp_path / f"{number}.db" for number in range(MAX_STORES + 12)]
+    paths = [tmp_path / f"{number}.db" for number in range(MAX_OPEN + 12)]
     for path in paths[1:]:
         shutil.copy(first, path)
     opened = []
@@ -172,7 +172,7 @@ def test_a_store_beyond_the_bound_is_closed_once_it_has_been_read(tmp_path: Path
                     reading = pool.reading(StoreRef(str(path), "told"), Deadline.after(20))
                     readings.enter_context(reading)
             opened.append({name for name in open_files(str(tmp_path)) if name.endswith(".db")})
-    assert [len(stores) for stores in opened] == [MAX_STORES, MAX_STORES]
+    assert [len(stores) for stores in opened] == [MAX_OPEN, MAX_OPEN]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
@@ -212,6 +212,53 @@ def test_an_answer_from_before_the_quiet_is_as_good_as_its_store(tmp_path: Path)
         assert before.holds()
         add_observation(path, id=2)
         assert not before.holds()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_what_is_known_of_an_unchanged_store_is_read_without_opening_it(
+    tmp_path: Path, journal: str
+) -> None:
+    path = make_store(tmp_path / "s.db", journal=journal)
+    add_observation(path, id=1)
+    settle(path)
+    ref = StoreRef(path, "told")
+
+    def ids(reader: StoreReader) -> list[int]:
+        return reader.once(("ids",), lambda: [r.id for r in reader.flow("observations", APP, 50)])
+
+    with open_pool() as pool:
+        for opened in (True, False):
+            with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
+                assert ids(reader) == [1]
+                assert bool(open_files(path)) is opened
+                version = reader.version
+            (store,) = pool._stores.values()
+            store.let_go()
+        assert version.holds()
+        add_observation(path, id=2)
+        assert not version.holds()
+        with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
+            assert ids(reader) == [2, 1]
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_a_reading_that_opens_the_store_late_is_of_its_own_state(
+    tmp_path: Path, journal: str
+) -> None:
+    path = make_store(tmp_path / "s.db", journal=journal)
+    add_observation(path, id=1)
+    ref = StoreRef(path, "told")
+    with open_pool() as pool:
+        state(pool, path)
+
+        def overtaken() -> None:
+            with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
+                add_observation(path, id=2)
+                list(reader.flow("observations", APP, 50))
+
+        with pytest.raises(StoreChanged):
+            overtaken()
 
 
 def test_a_commit_on_its_way_is_not_taken_for_quiet(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import apsw
 
@@ -24,6 +24,7 @@ from claudemem_daemon.stores.failures import (
     by_halves,
     log_fault,
     slow,
+    store_error,
     until_damage,
 )
 from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChanged, StoreReader
@@ -46,24 +47,50 @@ WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
 
+class StoreState(NamedTuple):
+    """What a reading begins with."""
+
+    version: StoreVersion
+    schema: Schema
+
+
 class SqliteReader(StoreReader):
     """`StoreReader` of a SQLite file."""
 
     def __init__(
         self,
-        connection: Connection,
-        schema: Schema,
-        version: StoreVersion,
+        path: str,
+        state: StoreState,
+        connection: Connection | None,
+        begin: Callable[[Deadline], tuple[Connection, StoreState]],
         number: Callable[[Deadline], tuple[int, bool]],
         remembered: tuple[RecentValues, RecentRows, dict[tuple[object, ...], Plan]],
     ) -> None:
-        """number: that of the store's present state."""
-        self._connection = connection
-        self.schema = schema
-        self.version = version
+        """connection: where None, `begin` gives one to the first question whose answer is not known
+        of this version. number: that of the store's present state."""
+        self.connection = connection
+        self.version, self.schema = state
+        self._path = path
+        self._deadline = Deadline.after(0)
+        self._begin = begin
         self._number = number
+        self._overtaken = False
+        """Whether the store was written before `begin`."""
         self.values, self._recent, learnt = remembered
-        self._reading = Reading(schema, self._flow, learnt)
+        self._reading = Reading(self.schema, self._flow, learnt)
+
+    @property
+    def _connection(self) -> Connection:
+        """Raises `StoreError`."""
+        if self.connection is None:
+            try:
+                self.connection, now = self._begin(self._deadline)
+            except Exception as error:  # noqa: BLE001 - it costs this store alone
+                raise as_store_error(error, self._path) from None
+            self._overtaken = now.version.number != self.version.number
+        if self._overtaken:
+            raise store_error(self._path, "busy", "written to while it was read")
+        return self.connection
 
     @property
     def damage(self) -> StoreError | None:
@@ -77,15 +104,18 @@ class SqliteReader(StoreReader):
         return bool(self.schema.columns(table))
 
     def extend(self, deadline: Deadline) -> None:
-        self._connection.guard.deadline = deadline
+        self._deadline = deadline
+        if self.connection is not None:
+            self.connection.guard.deadline = deadline
 
     def drop_pages(self) -> None:
-        self._connection.drop_pages()
+        if self.connection is not None:
+            self.connection.drop_pages()
 
     def confirm(self) -> None:
-        deadline = self._connection.guard.deadline or Deadline.after(1)
-        if self._connection.mode == "nolock" and self._number(deadline)[0] != self.version.number:
-            raise StoreChanged(self._connection.path)
+        unlocked = self.connection is not None and self.connection.mode == "nolock"
+        if self._overtaken or (unlocked and self._number(self._deadline)[0] != self.version.number):
+            raise StoreChanged(self._path)
 
     def projects(
         self, table: Table = "observations", column: Column = "project"
@@ -184,14 +214,14 @@ class SqliteReader(StoreReader):
                     if cells[SIZES] is not None:
                         row = self._large_row(table, cells, candidate.epoch)
                     elif few:
-                        key = (self._connection.path, table, candidate.id)
+                        key = (self._path, table, candidate.id)
                         row = self._recent.row(key, cells, candidate.epoch, _row)
                     else:
                         row = _row(cells, candidate.epoch)
                 except StoreError:
                     raise
                 except Exception as error:  # noqa: BLE001 - it costs this row alone
-                    log_fault(error, self._connection.path)
+                    log_fault(error, self._path)
                     continue
                 yield row
                 self._check_time()
@@ -334,9 +364,8 @@ class SqliteReader(StoreReader):
     def _check_time(self) -> None:
         """Raises `StoreError`: the guard counts steps of SQLite, and what is made of a large row
         takes few of them."""
-        until = self._connection.guard.deadline
-        if until is not None and until.passed:
-            raise slow(self._connection.path)
+        if self._deadline.passed:
+            raise slow(self._path)
 
     def _flow(
         self, statement: Statement, budget: int | None = None
@@ -350,12 +379,10 @@ class SqliteReader(StoreReader):
         guard.budget = budget
         try:
             yield from text_rows(connection.db, statement.text, statement.parameters)
-        except apsw.Error as error:
+        except Exception as error:  # noqa: BLE001 - it costs this store alone
             if isinstance(error, apsw.InterruptError) and guard.spent:
                 raise OutOfBudget from None
-            raise as_store_error(error, connection.path) from None
-        except Exception as error:  # noqa: BLE001 - it costs this store alone
-            raise as_store_error(error, connection.path) from None
+            raise as_store_error(error, self._path) from None
         finally:
             if budget is not None:
                 guard.budget = None

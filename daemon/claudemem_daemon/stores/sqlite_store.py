@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final
 
 import apsw
@@ -23,7 +25,7 @@ from claudemem_daemon.stores.connection import (
 from claudemem_daemon.stores.failures import as_store_error, has_content, store_error
 from claudemem_daemon.stores.interface import StoreChanged, StoreUse, store_use
 from claudemem_daemon.stores.model import Schema, StoreVersion
-from claudemem_daemon.stores.reader import SqliteReader
+from claudemem_daemon.stores.reader import SqliteReader, StoreState
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.schema import probe
 from claudemem_daemon.stores.sql import Plan
@@ -38,6 +40,23 @@ BACK_OFF_SECONDS: Final = 5.0
 LET_GO_AFTER: Final = ("corrupt", "io", "unreadable", "wal_pending", "foreign", "missing")
 
 
+class OpenStores:
+    """Those that stay open between readings; so many may."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: set[SqliteStore] = set()
+
+    def may_stay(self, store: SqliteStore) -> bool:
+        if store not in self._open and len(self._open) >= self._most:
+            return False
+        self._open.add(store)
+        return True
+
+    def closed(self, store: SqliteStore) -> None:
+        self._open.discard(store)
+
+
 class SqliteStore:
     """Safe from several threads; a connection serves one at a time."""
 
@@ -47,10 +66,17 @@ class SqliteStore:
     copies the file then has not all of it. To open a store again takes 2 ms."""
 
     def __init__(
-        self, path: str, numbers: Iterator[int], recent: RecentRows, *, untouched: bool = False
+        self,
+        path: str,
+        numbers: Iterator[int],
+        recent: RecentRows,
+        open_stores: OpenStores,
+        *,
+        untouched: bool = False,
     ) -> None:
         """untouched: leave no side files beside a store that nobody has open."""
         self.path = path
+        self._open_stores = open_stores
         self._untouched = untouched
         self._states = SqliteStates(path, numbers)
         self._lock = threading.Lock()
@@ -60,6 +86,7 @@ class SqliteStore:
         """Whether a writer has to wait for our locks."""
         self._schema: tuple[tuple[int, int], Schema] | None = None
         """Of which opening, at which PRAGMA schema_version."""
+        self._last_read: StoreState | None = None
         self._error: StoreError | None = None
         self._retired = False
         self._asleep_until = 0.0
@@ -73,17 +100,23 @@ class SqliteStore:
             raise StoreError(known.message, path=known.path, reason=known.reason)
         started = time.monotonic()
         try:
-            connection, schema, version = self._begin(deadline, locked)
-            number = self._states.number
-            reader = SqliteReader(connection, schema, version, number, self._remembered)
+            connection = None
+            state = None if locked or self._untouched else self._unchanged(deadline)
+            if state is None:
+                connection, state = self._begin(deadline, locked)
+            begin = partial(self._begin, locked=False)
+            reader = SqliteReader(
+                self.path, state, connection, begin, self._number, self._remembered
+            )
+            reader.extend(deadline)
             healthy = False
             before = file_state(self.path).state if self._untouched else None
             try:
                 # Before the reading: what goes wrong in its middle is told by `failed`.
                 self._error = None
                 yield reader
-                healthy = version.number > 0
-                if self._untouched and connection.mode == "immutable":
+                healthy = state.version.number > 0
+                if self._untouched and connection and connection.mode == "immutable":
                     wal = has_content(self.path + "-wal")
                     if wal or file_state(self.path).state != before:
                         raise store_error(self.path, "busy", "written to while it was read")
@@ -91,13 +124,15 @@ class SqliteStore:
                 reader.confirm()
                 raise
             finally:
-                self._give_back(connection, healthy=healthy)
+                if reader.connection is not None:
+                    self._give_back(reader.connection, healthy=healthy)
         except StoreChanged:
             raise
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise self.failed(as_store_error(error, self.path)) from None
         finally:
-            if self._retired:
+            is_open = self.idle_since is not None
+            if self._retired or (is_open and not self._open_stores.may_stay(self)):
                 self.let_go()
         self._read_ms = (time.monotonic() - started) * 1000
 
@@ -127,6 +162,7 @@ class SqliteStore:
         for connection in idle:
             connection.close()
         self._states.let_go()
+        self._open_stores.closed(self)
 
     def retire(self) -> None:
         self._retired = True
@@ -137,7 +173,15 @@ class SqliteStore:
             for connection in self._in_use:
                 connection.db.interrupt()
 
-    def _begin(self, deadline: Deadline, locked: bool) -> tuple[Connection, Schema, StoreVersion]:
+    def _unchanged(self, deadline: Deadline) -> StoreState | None:
+        """What was read last, if the store is in that state still; opens nothing where its files
+        alone tell."""
+        last = self._last_read
+        if last is None or self._number(deadline) != (last.version.number, False):
+            return None
+        return last._replace(version=replace(last.version, racy=False))
+
+    def _begin(self, deadline: Deadline, locked: bool) -> tuple[Connection, StoreState]:
         """A connection that reads one state, and that state's version. Equal numbers before and
         after the state was fixed say that nothing was committed in between."""
         for left in reversed(range(MAX_TRIES)):
@@ -160,9 +204,10 @@ class SqliteStore:
                         continue
                     number, still = 0 if changed else number, self._states.still
                     version = StoreVersion(self.path, identity, number, racy, still)
-                    schema = self._schema_of(connection)
+                    state = StoreState(version, self._schema_of(connection))
+                    self._last_read = state
                     undo.pop_all()
-                    return connection, schema, version
+                    return connection, state
             except (apsw.Error, StoreError):
                 if mode != "nolock":
                     raise

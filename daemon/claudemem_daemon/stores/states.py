@@ -74,6 +74,10 @@ class SqliteStates:
             raise apsw.BusyError("another request waits for this store")
         try:
             for _ in range(MAX_TRIES):
+                if self._settled and self._counter is None:
+                    number, racy = self._compare(0)
+                    if self._settled:
+                        return number, racy
                 busy_ms = max(1, int(deadline.remaining() * 1000))
                 identity = self._open(busy_ms) if self._counter is None else None
                 number, racy = self._compare(busy_ms)
