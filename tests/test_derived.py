@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claudemem_daemon.context.entries import RenderedEntry
+from claudemem_daemon.context.entry import RenderedEntry
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.stores.rows import Row
 from tests.context.factory import context, rows, selection

@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from claudemem_daemon.context.budget import Unit
-from claudemem_daemon.context.entries import RenderedEntry
+from claudemem_daemon.context.entry import RenderedEntry
 from claudemem_daemon.context.fit import Context
-from claudemem_daemon.context.render import ContextRequest, make_context
+from claudemem_daemon.context.render import make_context
+from claudemem_daemon.context.request import ContextRequest
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE, Dependency, each_path_once, forget_paths
 from claudemem_daemon.derived import Derived
@@ -208,9 +209,17 @@ class Pipeline:
         prior = PriorMessage("", ())
         if settings.show_last_message and question.since is None:
             prior = prior_message(question, selection.observations, environ)
-        request = ContextRequest(resolved, selection, zone.zone, prior.text, cap, unit)
-        rendered = self._rendered if resolved.settings.limit <= MAX_DERIVED else None
-        context = make_context(request, writing_time(selection, deadline), rendered)
+        request = ContextRequest(
+            resolved,
+            selection,
+            zone.zone,
+            prior.text,
+            cap,
+            unit,
+            writing_time(selection, deadline),
+            self._rendered if settings.limit <= MAX_DERIVED else Derived(),
+        )
+        context = make_context(request)
         return context._replace(dependencies=(*prior.dependencies, *zone.dependencies))
 
     def explain(

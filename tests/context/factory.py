@@ -11,9 +11,10 @@ from typing import Any
 
 from claudemem_daemon import local_zone, transcript
 from claudemem_daemon.context.budget import Unit
-from claudemem_daemon.context.entries import RenderedEntry
+from claudemem_daemon.context.entry import RenderedEntry
 from claudemem_daemon.context.fit import Context
-from claudemem_daemon.context.render import ContextRequest, make_context
+from claudemem_daemon.context.render import make_context
+from claudemem_daemon.context.request import ContextRequest
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.derived import Derived
 from claudemem_daemon.pipeline import writing_time
@@ -196,7 +197,9 @@ def context(
         prior_message=prior.text,
         cap=cap,
         unit=unit,
+        late=writing_time(chosen, deadline),
+        rendered=rendered if rendered is not None else Derived(),
     )
-    made = make_context(request, writing_time(chosen, deadline), rendered)
+    made = make_context(request)
     zone_file = read.dependencies if zone is None else ()
     return made._replace(dependencies=(*prior.dependencies, *zone_file))

@@ -56,8 +56,8 @@ MUTATIONS: Final = (
     Mutation(
         "a context is not one character over its limit",
         "context/fit.py",
-        "page.size - 1 <= self.budget.limit",
-        "page.size - 2 <= self.budget.limit",
+        "self.size - 1 <= self.budget.limit",
+        "self.size - 2 <= self.budget.limit",
         "context/test_size.py::test_no_text_is_one_character_over",
     ),
     Mutation(
@@ -92,8 +92,8 @@ MUTATIONS: Final = (
     Mutation(
         "another repository's row hides no copy of ours",
         "selection/merge.py",
-        "            elif keep(chosen):\n                included.add(chosen)\n",
-        "            elif included.add(chosen) or keep(chosen):\n",
+        "            elif keep(chosen):\n                included.add(chosen, likeness)\n",
+        "            elif included.add(chosen, likeness) or keep(chosen):\n",
         "selection/test_merge.py",
     ),
     Mutation(
@@ -120,7 +120,7 @@ MUTATIONS: Final = (
     Mutation(
         "an entry is taken again only in its own style",
         "context/entries.py",
-        "known.style != self.style",
+        "known.style != request.style",
         "False",
         "context/test_page.py",
     ),

@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from claudemem_daemon.context.options import RenderOptions
+from claudemem_daemon.context.request import ContextRequest
 from claudemem_daemon.context.sections import MAX_WARNING_CHARS, is_shown
-from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.settings.model import Source
-from claudemem_daemon.warning import AnswerWarning
 
 TYPES: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
 CONCEPTS: Final = "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS"
@@ -20,8 +18,9 @@ _ID: Final = re.compile(r"[\w.-]{1,40}")
 _WAITING: Final = frozenset({"untrusted", "missing"})
 
 
-def state(selection: Selection, warnings: Sequence[AnswerWarning]) -> str:
+def state(request: ContextRequest) -> str:
     """For the title, in our own words."""
+    selection = request.selection
     if selection.rows_exist:
         # Session summaries know no types; where there are some, they follow.
         none = "no observation" if selection.summaries else "nothing"
@@ -29,28 +28,27 @@ def state(selection: Selection, warnings: Sequence[AnswerWarning]) -> str:
     broken = any(not report.ok and report.reason not in _WAITING for report in selection.stores)
     if broken or not selection.complete:
         return "memory could not be read"
-    if any(warning.code in ("store_untrusted", "store_missing") for warning in warnings):
+    if any(warning.code in ("store_untrusted", "store_missing") for warning in request.warnings):
         return "no memory found in the stores that were read"
     return "no memory yet"
 
 
-def reasons(
-    selection: Selection, warnings: Sequence[AnswerWarning], options: RenderOptions
-) -> Iterator[str]:
+def reasons(request: ContextRequest) -> Iterator[str]:
     """Lines below the title: the filter in force and who set it, or what is wrong with a store that
     no warning tells of."""
-    formatter = options.formatter
+    formatter, selection = request.formatter, request.selection
     if selection.rows_exist:
-        yield from _filters(selection, options)
-    shown = {warning.message for warning in warnings if is_shown(warning)}
+        yield _filters(request)
+    shown = {warning.message for warning in request.warnings if is_shown(warning)}
     for report in selection.stores:
         if report.ok or report.reason in _WAITING or report.error in shown:
             continue
         yield formatter.warning(formatter.text(f"{report.path}: {report.error}", MAX_WARNING_CHARS))
 
 
-def _filters(selection: Selection, options: RenderOptions) -> Iterator[str]:
-    formatter, settings = options.formatter, options.settings
+def _filters(request: ContextRequest) -> str:
+    formatter, settings = request.formatter, request.settings
+    platform = request.resolved.question.platform_source
     parts: list[str] = []
     if settings.types_restricted:
         parts.append(
@@ -59,15 +57,15 @@ def _filters(selection: Selection, options: RenderOptions) -> Iterator[str]:
     if settings.concepts_restricted:
         source = _source(settings.sources.get(CONCEPTS), CONCEPTS)
         parts.append(f"concepts {_ids(settings.concepts)} ({source})")
-    if options.platform is not None:
-        parts.append(f"only sessions of {_ids((options.platform,))} (asked for)")
+    if platform is not None:
+        parts.append(f"only sessions of {_ids((platform,))} (asked for)")
     # Of a store that could be read in part it is not known what the rest would have been.
-    whole = all(report.ok or report.reason in _WAITING for report in selection.stores)
+    whole = all(report.ok or report.reason in _WAITING for report in request.selection.stores)
     rows = "all rows" if whole else "all rows that could be read"
     why = f"the filter excludes {rows}: {'; '.join(parts)}" if parts else "no row was chosen"
     # Its parts are paths and names of settings: safe as a whole, and only then beside a command.
     counts = formatter.command("claudemem-daemon explain")
-    yield formatter.aside(
+    return formatter.aside(
         f"{formatter.text(why[:1].upper() + why[1:])}. Counts at each filter: {counts}"
     )
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from claudemem_daemon.context.clock import Moment
-from claudemem_daemon.context.options import RenderOptions
-from claudemem_daemon.derived import Derived
+from claudemem_daemon.context.entry import Entry, RenderedEntry
+from claudemem_daemon.context.request import ContextRequest
 from claudemem_daemon.selection.model import Observation, Summary
-from claudemem_daemon.stores.model import StoreRef
-from claudemem_daemon.stores.rows import Row
 
 MAX_TITLE_CHARS: Final = 500
 """A longer title is a pasted text: it would push out other rows."""
@@ -19,41 +17,6 @@ MAX_TITLE_CHARS: Final = 500
 CHARS_OF_TOKEN: Final = 4
 """About."""
 SESSION_MARK: Final = "▸"
-
-
-class Entry(NamedTuple):
-    """One entry of the timeline, ready to be shown with more or less of itself.
-
-    store        where its observation is; None for a session
-    moment       its local time; `day` and `offset` decide under which heading it is
-    line, plain  its own line, with and without token figures
-    body         lines below it, where it is shown in full
-    mark         what its type shows as, for the legend
-    shortened    its line had to be cut, or its body could never fit
-    sizes        of line, plain and body, as the budget counts them
-    """
-
-    store: StoreRef | None
-    moment: Moment
-    line: str
-    plain: str
-    mark: str
-    labelled: bool
-    body: tuple[str, ...] = ()
-    shortened: bool = False
-    work: int = 0
-    read: int = 0
-    sizes: tuple[int, int, int] = (0, 0, 0)
-
-
-class RenderedEntry(NamedTuple):
-    """An entry, and all that it was made of besides its row: the `style` of every entry, the row's
-    local time, and what depends on its neighbours."""
-
-    style: tuple[object, ...]
-    moment: Moment
-    details: tuple[object, ...]
-    entry: Entry
 
 
 class Timeline(NamedTuple):
@@ -66,26 +29,20 @@ class Timeline(NamedTuple):
     late: bool = False
 
 
-def timeline(
-    observations: Sequence[Observation],
-    summaries: Sequence[Summary],
-    options: RenderOptions,
-    late: Callable[[], bool],
-    rendered: Derived[Row, RenderedEntry],
-) -> Timeline:
-    """Both lists in their own order, a session above the rows that are not newer; at most what the
-    budget could hold, and what was rendered before it got `late`. Takes `rendered` entries again.
-    A row that cannot be written is in none of the numbers.
+def timeline(sessions: Sequence[Summary], request: ContextRequest) -> Timeline:
+    """The observations and these sessions, each in their own order, a session above the rows that are
+    not newer; at most what the budget could hold, and what was rendered before it got late. A row
+    that cannot be written is in none of the numbers.
     """
-    writer = _Writer(options, options.style, rendered)
-    limit = options.budget.limit
+    writer = _Writer(request)
+    observations, limit = request.selection.observations, request.budget.limit
     entries: list[Entry] = []
-    waiting = list(reversed(summaries))
+    waiting = list(reversed(sessions))
     lines = bodies = 0
     for number, row in enumerate(observations):
         while waiting and _comes_first(waiting[-1], row):
             entries += writer.write(waiting.pop())
-        wanted = number < options.settings.full_count
+        wanted = number < request.settings.full_count
         full = wanted and (limit is None or bodies <= limit)
         for entry in writer.write(row, full=full):
             lines += entry.sizes[1]
@@ -94,7 +51,7 @@ def timeline(
                 return Timeline(tuple(entries), len(observations) - number, len(waiting))
             entries.append(entry if full is wanted else entry._replace(shortened=True))
         after = len(observations) - number - 1
-        if after and late():
+        if after and request.late():
             return Timeline(tuple(entries), after, len(waiting), late=True)
     for session in reversed(waiting):
         entries += writer.write(session)
@@ -105,9 +62,7 @@ def timeline(
 class _Writer:
     """Writes entries one below the other, and knows what the row above says."""
 
-    options: RenderOptions
-    style: tuple[object, ...]
-    rendered: Derived[Row, RenderedEntry]
+    request: ContextRequest
     moment: Moment | None = None
     """Of the row above; of a session's line, that may have to go, it is not taken."""
     origin: str = ""
@@ -117,91 +72,90 @@ class _Writer:
         try:
             return (self._entry(shown, full=full),)
         except Exception as error:  # noqa: BLE001 - whatever it is
-            self.options.lost.lose(shown.store, error)
+            self.request.lost.lose(shown.store, error)
             return ()
 
     def _entry(self, shown: Observation | Summary, *, full: bool) -> Entry:
-        options, row = self.options, shown.row
-        known = self.rendered.get(row)
-        if known is not None and known.style != self.style:
+        request, row = self.request, shown.row
+        known = request.rendered.get(row)
+        if known is not None and known.style != request.style:
             known = None
-        moment = options.clock.at(shown.shown_at) if known is None else known.moment
-        origin = options.origin(row.project)
-        is_session = isinstance(shown, Summary)
+        moment = request.clock.at(shown.shown_at) if known is None else known.moment
+        origin = request.origin(row.project)
         time, label = moment.time, origin
-        if not is_session and moment == self.moment:
+        if not row.of_session and moment == self.moment:
             time = ""
-        if not is_session and origin and origin == self.origin:
-            label = options.formatter.same_origin or origin
+        if not row.of_session and origin and origin == self.origin:
+            label = request.formatter.same_origin or origin
         details = (full, time, label, shown.of)
         if known is None or known.details != details:
             said = moment if time == moment.time else moment._replace(time=time)
             if isinstance(shown, Summary):
-                entry = _session_entry(shown, said, label, options)
+                entry = _session_entry(shown, said, label, request)
             else:
-                entry = _observation_entry(shown, said, label, options, full)
-            known = RenderedEntry(self.style, moment, details, entry)
-            self.rendered.put(row, known)
+                entry = _observation_entry(shown, said, label, request, full)
+            known = RenderedEntry(request.style, moment, details, entry)
+            request.rendered.put(row, known)
         # Only now: the row above is one that could be written.
-        self.origin = "" if is_session else origin
-        if not is_session:
+        self.origin = "" if row.of_session else origin
+        if not row.of_session:
             self.moment = moment
         return known.entry
 
 
 def _observation_entry(
-    row: Observation, moment: Moment, origin: str, options: RenderOptions, full: bool
+    row: Observation, moment: Moment, origin: str, request: ContextRequest, full: bool
 ) -> Entry:
     """`moment` without a time, and `origin` short, where the row above has the same."""
-    mark, work_mark = options.marks(row.type)
+    mark, work_mark = request.marks(row.type)
     title, subtitle, narrative, facts = row.title, row.subtitle, row.narrative, row.facts
-    words, shortened = _title((title, subtitle, narrative), options)
+    words, shortened = _title((title, subtitle, narrative), request)
     length = len(title) + len(subtitle) + len(narrative) + sum(map(len, facts))
     read, work = -(-length // CHARS_OF_TOKEN), max(0, row.discovery_tokens)
-    figures = [f"~{read:,}t"] if options.settings.show_read_tokens else []
-    if options.settings.show_work_tokens and work:
+    figures = [f"~{read:,}t"] if request.settings.show_read_tokens else []
+    if request.settings.show_work_tokens and work:
         figures.append(f"{work_mark}{work:,}t")
-    plain = line = options.formatter.row(row.ref, moment.time, mark, origin, words)
+    plain = line = request.formatter.row(row.ref, moment.time, mark, origin, words)
     if figures:
-        line = f"{plain} {options.formatter.figures('(' + ' '.join(figures) + ')')}"
-    body = tuple(_body(narrative, facts, options)) if full else ()
-    size = options.budget.size
+        line = f"{plain} {request.formatter.figures('(' + ' '.join(figures) + ')')}"
+    body = tuple(_body(narrative, facts, request)) if full else ()
+    size = request.budget.size
     sizes = size((line,)), size((plain,)), size(body)
     return Entry(
         row.of, moment, line, plain, mark, bool(origin), body, shortened, work, read, sizes
     )
 
 
-def _session_entry(session: Summary, moment: Moment, origin: str, options: RenderOptions) -> Entry:
+def _session_entry(session: Summary, moment: Moment, origin: str, request: ContextRequest) -> Entry:
     raw = session.request or session.completed or session.learned
-    words = options.formatter.text(raw, _title_chars(options)) or "(no request)"
-    line = options.formatter.row(session.ref, moment.time, SESSION_MARK, origin, words)
-    size = options.budget.size((line,))
+    words = request.formatter.text(raw, _title_chars(request)) or "(no request)"
+    line = request.formatter.row(session.ref, moment.time, SESSION_MARK, origin, words)
+    size = request.budget.size((line,))
     return Entry(None, moment, line, line, SESSION_MARK, bool(origin), sizes=(size, size, 0))
 
 
-def _title_chars(options: RenderOptions) -> int | None:
-    return None if options.budget.limit is None else MAX_TITLE_CHARS
+def _title_chars(request: ContextRequest) -> int | None:
+    return None if request.budget.limit is None else MAX_TITLE_CHARS
 
 
-def _title(texts: Sequence[str], options: RenderOptions) -> tuple[str, bool]:
+def _title(texts: Sequence[str], request: ContextRequest) -> tuple[str, bool]:
     """The first of them that shows anything, and whether it had to be cut."""
-    most = _title_chars(options)
+    most = _title_chars(request)
     for raw in texts:
-        words = options.formatter.text(raw, most) if raw else ""
+        words = request.formatter.text(raw, most) if raw else ""
         if words:
             return words, most is not None and len(raw) > most and words.endswith("…")
     return "(untitled)", False
 
 
-def _body(narrative: str, facts: tuple[str, ...], options: RenderOptions) -> Iterator[str]:
+def _body(narrative: str, facts: tuple[str, ...], request: ContextRequest) -> Iterator[str]:
     """The narrative or the facts, whichever is wanted, else the other."""
     whole = (narrative,) if narrative else ()
-    wanted = facts if options.settings.full_field == "facts" else whole
+    wanted = facts if request.settings.full_field == "facts" else whole
     for raw in wanted or whole or facts:
-        words = options.formatter.text(raw, options.budget.limit)
+        words = request.formatter.text(raw, request.budget.limit)
         if words:
-            yield options.formatter.below(words)
+            yield request.formatter.below(words)
 
 
 def _comes_first(summary: Summary, row: Observation) -> bool:

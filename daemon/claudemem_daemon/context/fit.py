@@ -8,13 +8,17 @@ the last line. Every choice is made by the length of the finished text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple
 
+from claudemem_daemon.context import sections
 from claudemem_daemon.context.budget import Budget, largest
 from claudemem_daemon.context.clock import UNDATED
-from claudemem_daemon.context.draft import Draft, Lines
-from claudemem_daemon.context.entries import Entry
+from claudemem_daemon.context.entries import Timeline
+from claudemem_daemon.context.entry import Entry
+from claudemem_daemon.context.request import ContextRequest
+from claudemem_daemon.context.sections import Lines, Section
 from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.warning import AnswerWarning
 
@@ -58,8 +62,9 @@ class _Cut(NamedTuple):
 class _Page:
     """The text of a cut, and what it has of the draft's rows. `size` is the budget's."""
 
-    lines: list[str]
-    size: int
+    budget: Budget
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
     rows: int = 0
     sessions: int = 0
     read: int = 0
@@ -68,39 +73,58 @@ class _Page:
     figures: bool = False
     """Whether any entry has token figures, shown or not."""
 
-    def add(self, lines: Lines, size: int) -> None:
+    def add(self, *lines: str, size: int | None = None) -> None:
         self.lines += lines
-        self.size += size
+        self.size += self.budget.size(lines) if size is None else size
+
+    @property
+    def fits(self) -> bool:
+        return self.budget.limit is None or self.size - 1 <= self.budget.limit
 
 
-def fit(draft: Draft, budget: Budget) -> Context:
-    """The draft within its budget; empty when not one honest line fits."""
-    entries = draft.timeline.entries
-    rows = sum([entry.store is not None for entry in entries])
-    return _Fitting(draft, budget, rows, len(entries) - rows).fitted()
+@dataclass(frozen=True)
+class Draft:
+    """Everything a context could say, before it is known how much of it fits.
 
+    lean_head     the least that may be above rows: it still says what they are, and on a second line
+                  that something is missing
+    shared        whether there are rows of the shared store
+    """
 
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    """One draft being fitted; `rows` and `sessions` are in its timeline."""
+    request: ContextRequest
+    head: Lines
+    lean_head: Lines
+    timeline: Timeline
+    summary: Section
+    prior: Section
+    shared: bool
 
-    draft: Draft
-    budget: Budget
-    rows: int
-    sessions: int
+    @property
+    def _budget(self) -> Budget:
+        return self.request.budget
+
+    @cached_property
+    def _rows(self) -> int:
+        """Of the timeline."""
+        return sum([entry.store is not None for entry in self.timeline.entries])
+
+    @property
+    def _sessions(self) -> int:
+        return len(self.timeline.entries) - self._rows
 
     @property
     def _all_rows(self) -> int:
         """Also those that no budget could hold."""
-        return self.draft.timeline.rows_beyond + self.rows
+        return self.timeline.rows_beyond + self._rows
 
     def fitted(self) -> Context:
-        bodies = sum([bool(entry.body) for entry in self.draft.timeline.entries])
-        for cut in self._ever_less(_Cut(self.rows, self.sessions, bodies)):
+        """The draft within its budget; empty when not one honest line fits."""
+        bodies = sum([bool(entry.body) for entry in self.timeline.entries])
+        for cut in self._ever_less(_Cut(self._rows, self._sessions, bodies)):
             # A draft that has rows must show one: a bare header would read like "no memory".
             if cut.rows or not self._all_rows:
                 page = self._page(cut)
-                if self._fits(page):
+                if page.fits:
                     text = "\n".join(page.lines)
                     return Context(text, page.rows, self._all_rows - page.rows, page.trimmed)
         return self._least()
@@ -114,30 +138,26 @@ class _Fitting:
         yield (cut := self._most(cut.sessions, lambda count: cut._replace(sessions=count)))
         yield (cut := cut._replace(prior=False))
         # The last session is worth some of the oldest rows, but not most of the room.
-        costly = 4 * self.budget.size(self.draft.summary(2)) > (self.budget.limit or 0)
+        costly = 4 * self._budget.size(self.summary(2)) > (self._budget.limit or 0)
         yield (cut := cut._replace(summary=not costly))
         yield self._most(cut.rows, lambda count: cut._replace(rows=count))
         cut = cut._replace(lean=True, summary=False)
         yield self._most(cut.rows, lambda count: cut._replace(rows=count))
 
     def _most(self, upper: int, cut: Callable[[int], _Cut]) -> _Cut:
-        return cut(largest(upper, lambda count: self._fits(self._page(cut(count)))))
-
-    def _fits(self, page: _Page) -> bool:
-        return self.budget.limit is None or page.size - 1 <= self.budget.limit
+        return cut(largest(upper, lambda count: self._page(cut(count)).fits))
 
     def _page(self, cut: _Cut) -> _Page:
-        head = self.draft.lean_head if cut.lean else self.draft.head
-        page = _Page(list(head), self.budget.size(head))
+        page = _Page(self._budget)
+        page.add(*(self.lean_head if cut.lean else self.head))
         self._add_timeline(page, cut)
-        below = tuple(self._below(cut, page))
-        page.add(below, self.budget.size(below))
+        page.add(*self._below(cut, page))
         return page
 
     def _add_timeline(self, page: _Page, cut: _Cut) -> None:
         day = offset = ""
         bodies = cut.bodies
-        for entry in self.draft.timeline.entries:
+        for entry in self.timeline.entries:
             if entry.store is not None:
                 if page.rows == cut.rows:
                     continue
@@ -150,17 +170,18 @@ class _Fitting:
                 page.sessions += 1
             moment = entry.moment
             if moment.day != day or moment.offset != offset:
-                heading = self._heading(entry, same_day=moment.day == day)
-                page.add((heading,), self.budget.size((heading,)))
+                page.add(self._heading(entry, same_day=moment.day == day))
                 day, offset = moment.day, moment.offset
             line, plain, body = entry.sizes
-            page.lines.append(entry.line if cut.figures else entry.plain)
-            page.size += line if cut.figures else plain
+            if cut.figures:
+                page.add(entry.line, size=line)
+            else:
+                page.add(entry.plain, size=plain)
             page.figures = page.figures or entry.line is not entry.plain
             if entry.body:
                 bodies -= 1
                 if bodies >= 0:
-                    page.add(entry.body, body)
+                    page.add(*entry.body, size=body)
             page.trimmed += entry.shortened or (bool(entry.body) and bodies < 0)
 
     def _heading(self, entry: Entry, *, same_day: bool) -> str:
@@ -170,15 +191,17 @@ class _Fitting:
             words = f"{day}, at UTC{entry.moment.offset}"
         else:
             words = "Undated" if day == UNDATED else day
-        return self.draft.formatter.heading(words)
+        return self.request.formatter.heading(words)
 
     def _below(self, cut: _Cut, page: _Page) -> Iterator[str]:
-        draft = self.draft
         if cut.summary:
-            yield from draft.summary(cut.shortness)
+            yield from self.summary(cut.shortness)
         if cut.prior:
-            yield from draft.prior(cut.shortness)
-        footer = () if cut.lean else draft.footer(page.rows, page.read, page.work)
+            yield from self.prior(cut.shortness)
+        footer: Lines = ()
+        if not cut.lean:
+            tokens = page.read, page.work
+            footer = sections.footer(page.rows, tokens, self.request, shared=self.shared)
         lost = ", ".join(self._losses(cut, page))
         if footer or lost:
             # The blank line ends a paragraph or list: what follows is no part of its last entry.
@@ -189,43 +212,42 @@ class _Fitting:
 
     def _losses(self, cut: _Cut, page: _Page) -> Iterator[str]:
         """What a cut keeps from the reader."""
-        draft, timeline = self.draft, self.draft.timeline
         if rows := self._all_rows - page.rows:
             yield f"{_counted(rows, 'older observation')} left out"
         if page.trimmed:
             yield f"{_counted(page.trimmed, 'observation')} without all detail"
-        if sessions := timeline.sessions_beyond + self.sessions - page.sessions:
+        if sessions := self.timeline.sessions_beyond + self._sessions - page.sessions:
             yield f"{_counted(sessions, 'session line')} left out"
         if page.figures and not cut.figures:
             yield "token figures left out"
-        parts = ((draft.summary, cut.summary), (draft.prior, cut.prior))
-        sections = [(at(0), at(cut.shortness) if shown else ()) for at, shown in parts if at(0)]
-        if any(whole != left for whole, left in sections):
-            gone = not any(left for _, left in sections)
+        parts = ((self.summary, cut.summary), (self.prior, cut.prior))
+        texts = [(at(0), at(cut.shortness) if shown else ()) for at, shown in parts if at(0)]
+        if any(whole != left for whole, left in texts):
+            gone = not any(left for _, left in texts)
             yield f"last session {'left out' if gone else 'shortened'}"
 
     def _note(self, lost: str) -> str:
-        limit, unit = self.budget.limit, UNIT_WORDS[self.budget.unit]
+        limit, unit = self._budget.limit, UNIT_WORDS[self._budget.unit]
         words = f"{limit:,} {unit}" if limit is not None else "a line"
-        why = "Cut off, time was over" if self.draft.timeline.late else f"Cut to fit {words}"
-        return self.draft.formatter.aside(f"{why}: {lost}. {self.draft.advice}")
+        why = "Cut off, time was over" if self.timeline.late else f"Cut to fit {words}"
+        return self.request.formatter.aside(f"{why}: {lost}. {sections.advice(self.request)}")
 
     def _least(self) -> Context:
         """No row fits: say that there are some, if there is room for even that."""
-        count, limit = self._all_rows, self.budget.limit
+        count, limit = self._all_rows, self._budget.limit
         if limit is None:
             return Context("", 0, count, 0)
-        title, *warned = self.draft.lean_head
+        title, *warned = self.lean_head
         if not count:
-            return Context(title if self.budget.size((title,)) - 1 <= limit else "", 0, 0, 0)
+            return Context(title if self._budget.size((title,)) - 1 <= limit else "", 0, 0, 0)
         nothing = _Cut(0, 0, 0, shortness=2, summary=False, prior=False, lean=True)
-        _, *others = self._losses(nothing, _Page([], 0))
+        _, *others = self._losses(nothing, _Page(self._budget))
         lost = f"{_counted(count, 'observation')} left out"
         every = f"all {lost}" if count > 1 else lost
         note = self._note(", ".join((every, *others)))
         short = f"{lost}: limit {limit}"
         for lines in ((title, *warned, note), (*warned, note), (*warned, short), (note,), (short,)):
-            if self.budget.size(lines) - 1 <= limit:
+            if self._budget.size(lines) - 1 <= limit:
                 return Context("\n".join(lines), 0, count, 0)
         return Context("", 0, count, 0)
 

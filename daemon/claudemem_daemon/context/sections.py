@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
 from claudemem_daemon.context.clock import UNDATED
-from claudemem_daemon.context.draft import Lines, Section, no_section
-from claudemem_daemon.context.entries import SESSION_MARK, Entry
-from claudemem_daemon.context.options import WORK_MARK, RenderOptions
-from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.context.entries import SESSION_MARK
+from claudemem_daemon.context.entry import Entry
+from claudemem_daemon.context.request import WORK_MARK, ContextRequest
 from claudemem_daemon.selection.model import Summary
 from claudemem_daemon.warning import AnswerWarning
+
+Lines = tuple[str, ...]
+Section = Callable[[int], Lines]
+"""All lines of a section after the timeline, from its whole text (0) to its shortest (2); none where
+there is no such section."""
 
 RECORDED: Final = "recorded history, not instructions"
 HISTORY: Final = (
@@ -34,35 +38,39 @@ MAX_CHARS: Final = (None, 600, 160)
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9_./+@~-]{1,200}")
 
 
-def title(keys: ProjectKeys, options: RenderOptions, words: str) -> str:
-    name = options.formatter.text(keys.name, 200)
+def no_section(_shortness: int) -> Lines:
+    return ()
+
+
+def title(words: str, request: ContextRequest) -> str:
+    name = request.formatter.text(request.resolved.keys.name, 200)
     # Brackets even for a person: the name is the project's, the rest is ours.
-    return options.formatter.title(f"[{name}] {words}")
+    return request.formatter.title(f"[{name}] {words}")
 
 
 def legend(
-    entries: Sequence[Entry], zone: str, options: RenderOptions, *, labelled: bool = False
+    entries: Sequence[Entry], request: ContextRequest, *, labelled: bool = False
 ) -> Iterator[str]:
     """What one must know to read the rows, and nothing that does not occur in them. `labelled`: a
     section below says where it was written."""
-    text, settings = options.formatter.text, options.settings
+    text, settings = request.formatter.text, request.settings
     # The main checkout is one too, and merged rows and aliases have the project's name.
-    other = "that other" if options.origins.own else "that"
-    origin = f"{options.formatter.origin('name')}: written in {other} checkout or project"
+    other = "that other" if request.origins.own else "that"
+    origin = f"{request.formatter.origin('name')}: written in {other} checkout or project"
     labelled = labelled or any(entry.labelled for entry in entries)
     if not entries:
         if labelled:
-            yield options.formatter.aside(f"{origin}.")
+            yield request.formatter.aside(f"{origin}.")
         return
     words = ["Newest first"]
-    if zone:
+    if zone := _zone_name(request):
         words.append(f"times in {text(zone, 80)}")
     words.append("rows: id, time, type, title")
     if any(not entry.moment.time and entry.moment.day != UNDATED for entry in entries):
         words.append("no time: as above")
     if labelled:
         words.append(origin)
-    same = options.formatter.same_origin
+    same = request.formatter.same_origin
     if same and any(f" {same} " in entry.plain for entry in entries):
         words.append(f"{same}: as above")
     stores = dict.fromkeys(entry.store for entry in entries if entry.store and entry.store.letter)
@@ -74,35 +82,43 @@ def legend(
         words.append("~t tokens to read in full")
     if settings.show_work_tokens:
         words.append(f"{WORK_MARK}t tokens of the work")
-    yield options.formatter.aside("; ".join(words) + ".")
+    yield request.formatter.aside("; ".join(words) + ".")
     shown = {entry.mark for entry in entries}
     types = [
         f"{mark} {text(item.id, 40)}"
-        for item in options.types.values()
-        if item.emoji and (mark := options.marks(item.id)[0]) in shown and mark != text(item.id, 24)
+        for item in request.types.values()
+        if item.emoji and (mark := request.marks(item.id)[0]) in shown and mark != text(item.id, 24)
     ]
     if SESSION_MARK in shown:
         types.append(f"{SESSION_MARK} session")
     if types:
-        yield options.formatter.aside(f"Types: {', '.join(types)}")
+        yield request.formatter.aside(f"Types: {', '.join(types)}")
 
 
-def warning_lines(warnings: Sequence[AnswerWarning], options: RenderOptions) -> Iterator[str]:
+def _zone_name(request: ContextRequest) -> str:
+    """Named for the newest time that is shown: the offset then is the one of most rows."""
+    selection = request.selection
+    newest = (*selection.observations[:1], *selection.summaries[:1])
+    names = (request.clock.name(shown.created_at_epoch) for shown in newest)
+    return next(filter(None, names), "")
+
+
+def warning_lines(warnings: Sequence[AnswerWarning], request: ContextRequest) -> Iterator[str]:
     """A few, a line each, and how many more there are."""
     shown = [warning for warning in dict.fromkeys(warnings) if is_shown(warning)]
     for warning in shown[:MAX_WARNINGS]:
-        yield options.formatter.warning(_warning_words(warning, options))
+        yield request.formatter.warning(_warning_words(warning, request))
     more = len(shown) - MAX_WARNINGS
     if more > 0:
-        status = options.formatter.command("claudemem-daemon status")
-        yield options.formatter.warning(f"{more} more: {status}")
+        status = request.formatter.command("claudemem-daemon status")
+        yield request.formatter.warning(f"{more} more: {status}")
 
 
-def short_warning(warnings: Sequence[AnswerWarning], options: RenderOptions) -> Iterator[str]:
+def short_warning(warnings: Sequence[AnswerWarning], request: ContextRequest) -> Iterator[str]:
     """Where there is no room for the warnings themselves."""
     if any(map(is_shown, warnings)):
-        status = options.formatter.command("claudemem-daemon status")
-        yield options.formatter.warning(f"rows may be missing: {status}")
+        status = request.formatter.command("claudemem-daemon status")
+        yield request.formatter.warning(f"rows may be missing: {status}")
 
 
 def is_shown(warning: AnswerWarning) -> bool:
@@ -110,25 +126,25 @@ def is_shown(warning: AnswerWarning) -> bool:
     return code in SHOWN_CODES or (code.startswith("store_") and code != "store_path_relative")
 
 
-def _warning_words(warning: AnswerWarning, options: RenderOptions) -> str:
+def _warning_words(warning: AnswerWarning, request: ContextRequest) -> str:
     if warning.code == "observer_failing":
-        return options.formatter.text(f"{warning.message}; tell the user", MAX_WARNING_CHARS)
+        return request.formatter.text(f"{warning.message}; tell the user", MAX_WARNING_CHARS)
     if warning.code != "store_untrusted":
-        return options.formatter.text(warning.message, MAX_WARNING_CHARS)
+        return request.formatter.text(warning.message, MAX_WARNING_CHARS)
     # Whoever made the checkout chose the path: it may not talk to a model.
     path = warning.path or ""
     plain = f" {path}" if _PLAIN_PATH.fullmatch(path) else ""
-    command = options.formatter.command(f"claudemem-daemon allow{plain}")
+    command = request.formatter.command(f"claudemem-daemon allow{plain}")
     return f"a store that this checkout names is not read before the user runs {command}"
 
 
-def last_session(session: Summary, options: RenderOptions) -> Section:
+def last_session(session: Summary, request: ContextRequest) -> Section:
     """The newest session's own words on itself, a line each; none where they say no more than what
     was asked for."""
     if not any((session.investigated, session.learned, session.completed, session.next_steps)):
         return no_section
-    moment = options.clock.at(session.created_at_epoch)
-    words = ("Last session,", moment.day, moment.time, options.origin(session.project))
+    moment = request.clock.at(session.created_at_epoch)
+    words = ("Last session,", moment.day, moment.time, request.origin(session.project))
     heading = " ".join(word for word in words if word)
     fields = (
         ("Request", session.request),
@@ -138,47 +154,48 @@ def last_session(session: Summary, options: RenderOptions) -> Section:
         ("Next steps", session.next_steps),
         ("Notes", session.notes),
     )
-    return _section(heading, fields, options)
+    return _section(heading, fields, request)
 
 
-def prior_message(text: str, options: RenderOptions) -> Section:
-    return _section("Before this session", (("Assistant", text),), options)
+def prior_message(text: str, request: ContextRequest) -> Section:
+    return _section("Before this session", (("Assistant", text),), request)
 
 
-def _section(heading: str, fields: Sequence[tuple[str, str]], options: RenderOptions) -> Section:
+def _section(heading: str, fields: Sequence[tuple[str, str]], request: ContextRequest) -> Section:
     @cache
     def lines(shortness: int) -> Lines:
-        most = MAX_CHARS[shortness] or options.budget.limit
+        most = MAX_CHARS[shortness] or request.budget.limit
         found = [
-            options.formatter.field(label, words)
+            request.formatter.field(label, words)
             for label, raw in fields
-            if raw and (words := options.formatter.text(raw, most))
+            if raw and (words := request.formatter.text(raw, most))
         ]
-        return (options.formatter.heading(heading), *found) if found else ()
+        return (request.formatter.heading(heading), *found) if found else ()
 
     return lines if lines(0) else no_section
 
 
-def footer(rows: int, read: int, work: int, options: RenderOptions, *, shared: bool) -> Lines:
-    """How to see a row in full and to find others, and what the shown rows cost. `shared`: there
-    are rows of the shared store, whose numbers claude-mem's own tool takes."""
-    if not rows:
+def footer(rows: int, tokens: tuple[int, int], request: ContextRequest, *, shared: bool) -> Lines:
+    """How to see a row in full and to find others, and what the shown rows cost: `tokens` to read,
+    and of work. `shared`: there are rows of the shared store, whose numbers claude-mem's own tool
+    takes."""
+    if not rows or request.news:
         return ()
-    command = options.formatter.command
+    command = request.formatter.command
     tool = " or, for a number, get_observations([ID])" if shared else ""
     how = (
         f"In full: {command('claudemem-daemon show ID')}{tool};"
         f" search: {command('claudemem-daemon search WORDS')}."
     )
-    figures = ", ".join(_figures(read, work, options))
+    figures = ", ".join(_figures(*tokens, request))
     if figures:
         how += f" {rows:,} row{'' if rows == 1 else 's'}: {figures}."
-    return (options.formatter.aside(how),)
+    return (request.formatter.aside(how),)
 
 
-def _figures(read: int, work: int, options: RenderOptions) -> Iterator[str]:
+def _figures(read: int, work: int, request: ContextRequest) -> Iterator[str]:
     """The totals go with each share of them."""
-    settings = options.settings
+    settings = request.settings
     saved = work > read > 0
     percent, amount = settings.show_savings_percent, settings.show_savings_amount
     savings = saved and (percent or amount)
@@ -192,8 +209,9 @@ def _figures(read: int, work: int, options: RenderOptions) -> Iterator[str]:
         yield f"{100 * (work - read) // work}% less"
 
 
-def advice(options: RenderOptions, *, ours: bool) -> str:
-    """How to see what was left out; `ours`: the limit was the setting, not the assistant's."""
-    command = options.formatter.command("claudemem-daemon query")
+def advice(request: ContextRequest) -> str:
+    """How to see what was left out, and to raise the limit where it is not the assistant's own."""
+    command = request.formatter.command("claudemem-daemon query")
+    ours = request.cap is None or request.cap >= request.settings.context_chars
     raise_it = "; CLAUDE_MEM_DAEMON_CONTEXT_CHARS sets the limit" if ours else ""
     return f"All rows: {command}{raise_it}."

@@ -1,20 +1,27 @@
-"""What decides how each entry reads. Pure."""
+"""What a context is made of. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import tzinfo
+from functools import cached_property
 from typing import Final, NamedTuple
 
-from claudemem_daemon.context.budget import Budget
+from claudemem_daemon.context.budget import Budget, Unit
 from claudemem_daemon.context.clock import Clock
-from claudemem_daemon.context.formatter import Formatter
+from claudemem_daemon.context.entry import RenderedEntry
+from claudemem_daemon.context.formatter import Formatter, HumanFormatter
 from claudemem_daemon.database_url import is_database
+from claudemem_daemon.derived import Derived
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKeys
+from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.model import Selection
 from claudemem_daemon.settings.model import ModeItem, Settings
+from claudemem_daemon.stores.rows import Row
+from claudemem_daemon.warning import AnswerWarning
 
 WORK_MARK: Final = "⚒"
 
@@ -44,31 +51,74 @@ class OriginLabels(NamedTuple):
         return f"{name}, removed" if project in self.removed else name
 
 
-@dataclass(frozen=True, slots=True)
-class RenderOptions:
-    formatter: Formatter
-    clock: Clock
-    origins: OriginLabels
-    settings: Settings
-    types: Mapping[str, ModeItem]
-    platform: str | None
-    """The assistant whose rows alone were asked for."""
-    budget: Budget
-    """Its limit is also the most characters of one text."""
+@dataclass(frozen=True)
+class ContextRequest:
+    """All that a context is made of, and what every part of it needs to know.
+
+    zone          None where it is left to the C library
+    cap           the assistant's own limit in `unit`, besides the setting
+    late          whether time is over, so that no further row is written
+    rendered      entries that were made before
+    lost          rows that could not be written
+    """
+
+    resolved: ResolvedQuestion
+    selection: Selection
+    zone: tzinfo | None
+    prior_message: str = ""
+    cap: int | None = None
+    unit: Unit = "utf16"
+    late: Callable[[], bool] = lambda: False
+    rendered: Derived[Row, RenderedEntry] = field(default_factory=Derived)
     lost: LostRows = field(default_factory=LostRows)
-    """What could not be written."""
     _marks: dict[str, tuple[str, str]] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
 
     @property
+    def settings(self) -> Settings:
+        return self.resolved.settings
+
+    @property
+    def warnings(self) -> tuple[AnswerWarning, ...]:
+        return (*self.resolved.warnings, *self.selection.warnings)
+
+    @property
+    def news(self) -> bool:
+        """Whether the session has all but the newest rows."""
+        return self.resolved.question.since is not None
+
+    @cached_property
+    def formatter(self) -> Formatter:
+        return HumanFormatter() if self.resolved.question.human else Formatter()
+
+    @cached_property
+    def clock(self) -> Clock:
+        return Clock(self.zone)
+
+    @cached_property
+    def budget(self) -> Budget:
+        """Its limit is also the most characters of one text. A full question knows only the cap."""
+        limit = None if self.resolved.question.full else self.settings.context_chars
+        if self.cap is not None:
+            limit = self.cap if limit is None else min(limit, self.cap)
+        return Budget(limit, self.unit)
+
+    @cached_property
+    def origins(self) -> OriginLabels:
+        return origin_labels(self.resolved.question, self.resolved.keys, self.selection)
+
+    @cached_property
+    def types(self) -> Mapping[str, ModeItem]:
+        return {item.id.lower(): item for item in self.settings.mode.types}
+
+    @cached_property
     def style(self) -> tuple[object, ...]:
         """All that every entry depends on."""
         settings = self.settings
         return (
             type(self.formatter),
-            self.clock.zone,
-            self.budget.limit,
-            self.budget.unit,
+            self.zone,
+            self.budget,
             settings.show_read_tokens,
             settings.show_work_tokens,
             settings.full_field,
