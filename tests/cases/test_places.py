@@ -65,7 +65,7 @@ def test_a_file_is_answered_for_by_its_folder(world: World) -> None:
     (app / "a.py").write_text("")
     answer = both(world, app / "a.py")
     assert names(answer) == ["main"]
-    assert "a.py: this is no folder; answered for" in answer["warnings"][0]["message"]
+    assert "a.py: this is not a folder; answered for" in answer["warnings"][0]["message"]
 
 
 def test_a_vanished_folder_outside_any_repository_is_nothing(world: World) -> None:

@@ -113,7 +113,7 @@ def test_an_empty_context_has_a_reason_beside_it(world: World) -> None:
     for settings, asked, reason in (
         ({}, ("--cwd", gone), f"! {gone}: no such folder"),
         ({}, ("--cwd", "/"), "! / has no folder name, so no project is named after it: ask from"),
-        ({}, ("--cwd", world.store), f"! {world.store}: this is no folder"),
+        ({}, ("--cwd", world.store), f"! {world.store}: this is not a folder"),
         ({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 0}, (), "the limit is 0"),
         ({"CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 10}, (), "! CLAUDE_MEM_DAEMON_CONTEXT_CHARS = 10 in"),
         (

@@ -74,7 +74,7 @@ def test_a_file_in_the_sockets_place_stays_and_is_told(daemon: Daemon) -> None:
     os.unlink(daemon.socket_path)
     Path(daemon.socket_path).write_text("precious")
     daemon.signal(signal.SIGCONT)
-    eventually(lambda: "is a file that is no socket" in daemon.errors(), "it says why")
+    eventually(lambda: "is a file that is not a socket" in daemon.errors(), "it says why")
     assert Path(daemon.socket_path).read_text() == "precious"
     os.unlink(daemon.socket_path)
     eventually(daemon.reachable, "the socket is there again")

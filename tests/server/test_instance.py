@@ -424,5 +424,5 @@ def test_start_says_why_it_cannot(home: Path) -> None:
     place.write_text("precious")
     done = run_to_end(clean_environ(home), "start")
     assert done.returncode == 1
-    assert f"{place} is a file that is no socket" in done.stderr
+    assert f"{place} is a file that is not a socket" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -201,7 +201,7 @@ def test_joined_requests_with_bodies_do_not_mix(shared_daemon: Daemon) -> None:
     replies = parse(shared_daemon.raw(sent + b"GET /healthz HTTP/1.0\r\n\r\n"))
     messages = [reply.json()["error"]["message"] for reply in replies[:3]]
     assert "cwd" in messages[0]
-    assert "no JSON" in messages[1]
+    assert "not JSON" in messages[1]
     assert "object" in messages[2]
     assert replies[3].status == 200
 

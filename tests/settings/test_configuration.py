@@ -626,7 +626,7 @@ def test_threads_see_old_or_new_and_never_half(home: Home) -> None:
 def test_every_key_of_the_table_is_read_from_the_file(home: Home) -> None:
     """A key that a snapshot forgets is the worst fault there is: a filter without effect."""
     values: dict[str, Any] = {
-        "CLAUDE_MEM_MODES_DIR": "/modes",
+        "CLAUDE_MEM_MODES_DIR": str(home.path),
         MODE: "code--ja",
         "CLAUDE_MEM_CONTEXT_FULL_FIELD": "facts",
         "CLAUDE_MEM_DAEMON_SCOPE": "parent",

@@ -113,6 +113,29 @@ def test_places_outrank_each_other_in_the_promised_order(home: Home) -> None:
         assert settings.mode.path == str(place / "law.json")
 
 
+@pytest.mark.parametrize("by_settings", [True, False], ids=["settings.json", "environment"])
+def test_a_modes_dir_that_is_no_folder_is_told(home: Home, *, by_settings: bool) -> None:
+    folder = home.path / "own"
+    env = {} if by_settings else {MODES_DIR: str(folder)}
+    home.write({MODES_DIR: str(folder)} if by_settings else {})
+
+    def told() -> list[str]:
+        return [one.code for one in home.ask(env).warnings if one.key == MODES_DIR]
+
+    assert told() == ["modes_dir_missing"]
+    folder.write_text("a file")
+    assert told() == ["modes_dir_missing"]
+    folder.unlink()
+    folder.mkdir()
+    assert told() == []
+    home.settled(env)
+    folder.rmdir()
+    assert told() == ["modes_dir_missing"]
+    (warning,) = (one for one in home.ask(env).warnings if one.key == MODES_DIR)
+    assert str(folder) in warning.message
+    assert warning.path == (str(home.folder / "settings.json") if by_settings else None)
+
+
 @pytest.mark.parametrize("modes", ["modes", "plugin/modes"])
 def test_a_version_without_modes_hides_no_other(home: Home, modes: str) -> None:
     """Half installed, half removed, or no version at all."""

@@ -97,7 +97,7 @@ def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:
     if refused is not None:
         message = refused
     elif not os.path.isdir(above):
-        message, fix = message + f"{above} is no folder", aside
+        message, fix = message + f"{above} is not a folder", aside
     elif above == folder:
         message, fix = f"{folder} is open to others, or a link", f"chmod 700 {quoted(folder)}"
         fix = aside if os.path.islink(folder) else fix

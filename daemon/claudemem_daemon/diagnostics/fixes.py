@@ -107,7 +107,7 @@ def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = No
         return f"unset {key}"
     settings = shape["settings"] if shape is not None else {}
     used = settings.get(key) or settings.get(key.replace("_DAEMON_", "_CONTEXT_"))
-    if used is None or used["value"] is None:
+    if used is None or used["value"] is None or code == "modes_dir_missing":
         return f"take {key} out of {path}"
     return _put(key, _text(used["value"]), path)
 

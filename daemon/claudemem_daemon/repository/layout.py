@@ -150,7 +150,7 @@ def checkout_at(folder: str) -> Found | None:
     if not is_folder(marker):
         target = gitfiles.read_gitlink(marker)
         if target is None:
-            return _unreadable(folder, f"{marker} is no link to a git directory", None)
+            return _unreadable(folder, f"{marker} is not a link to a git directory", None)
         text = read_link_text(target)
         git_dir = gitfiles.on_this_system(target) or ""
         if not git_dir:

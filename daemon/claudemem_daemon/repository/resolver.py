@@ -196,7 +196,7 @@ class Repositories:
             there = os.path.dirname(there)
         real = real_path(there)
         around = self._resolve(there, depth) if real != self._home else None
-        what = "this is no folder" if something_at(cwd) else "no such folder"
+        what = "this is not a folder" if something_at(cwd) else "no such folder"
         if around is None or (around.common_dir is None and around.top is None):
             warnings = (AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd),)
             return Repository("none", cwd, "", found.how, warnings=warnings)

@@ -64,7 +64,7 @@ def private_folder(path: str) -> None:
     if stat.S_ISLNK(seen.st_mode):
         raise DaemonError(f"{path} is a symbolic link; replace it by a folder of your own")
     if not stat.S_ISDIR(seen.st_mode):
-        raise DaemonError(f"{path} is no folder; move it away")
+        raise DaemonError(f"{path} is not a folder; move it away")
     if seen.st_uid != os.geteuid():
         raise DaemonError(f"{path} belongs to user {seen.st_uid}, not to you; remove it")
     if seen.st_mode & 0o077:

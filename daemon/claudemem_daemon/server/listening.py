@@ -96,7 +96,7 @@ def inherited(environ: MutableMapping[str, str]) -> Listening | None:
     if given["LISTEN_PID"] != str(os.getpid()):
         return None
     if not given["LISTEN_FDS"].isdecimal():
-        raise DaemonError(f"LISTEN_FDS={given['LISTEN_FDS']!r} is no number; mend the unit")
+        raise DaemonError(f"LISTEN_FDS={given['LISTEN_FDS']!r} is not a number; mend the unit")
     count = int(given["LISTEN_FDS"])
     if count > 1:
         raise DaemonError(
@@ -111,10 +111,10 @@ def _adopt(fd: int) -> Listening:
         os.set_inheritable(fd, False)
         sock = socket.socket(fileno=fd)
     except OSError as error:
-        raise DaemonError(f"{where} is no socket ({error.strerror}); mend the unit") from error
+        raise DaemonError(f"{where} is not a socket ({error.strerror}); mend the unit") from error
     wrong = None
     if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM:
-        wrong = "is no Unix stream socket"
+        wrong = "is not a Unix stream socket"
     elif not _listens(sock):
         wrong = "does not listen"
     if wrong is not None:
@@ -146,7 +146,7 @@ def _clear(path: str) -> None:
     except OSError as error:
         raise DaemonError(_refused(path, error)) from error
     if not stat.S_ISSOCK(seen.st_mode):
-        kind = "a folder" if stat.S_ISDIR(seen.st_mode) else "a file that is no socket"
+        kind = "a folder" if stat.S_ISDIR(seen.st_mode) else "a file that is not a socket"
         raise DaemonError(f"{path} is {kind} and stays as it is; move it away and start again")
     if seen.st_uid != os.geteuid():
         raise DaemonError(f"{path} belongs to user {seen.st_uid}, not to you; remove it")

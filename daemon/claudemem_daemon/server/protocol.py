@@ -181,7 +181,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
-        self._refuse(400, "bad_request", "this is no HTTP/1.1 request")
+        self._refuse(400, "bad_request", "this is not an HTTP/1.1 request")
 
     def shutdown(self) -> None:
         self._stop_waiting()

@@ -136,7 +136,7 @@ def parse_body(data: bytes, headers: Headers) -> tuple[Question, Ref | None]:
     except RecursionError:
         raise InvalidRequest("the body is nested too deep") from None
     except ValueError as error:
-        raise InvalidRequest(f"the body is no JSON: {error}") from None
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise InvalidRequest("the body must be one JSON object")
     known = _checked(value)
@@ -213,7 +213,7 @@ def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _decoded(data: bytes) -> str:

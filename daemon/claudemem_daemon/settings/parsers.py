@@ -167,7 +167,7 @@ def lists_by_name(value: object, _home: str) -> Parsed:
             return Parsed({})
         value = _from_json(value)
         if value is None:
-            raise ValueError("an object is wanted, and this is no JSON")
+            raise ValueError("an object is wanted, and this is not JSON")
     if not isinstance(value, Mapping):
         raise ValueError("an object is wanted")
     lists: dict[str, tuple[str, ...]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from claudemem_daemon.dependencies import FileIdentity, file_identity, is_folder
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
 from claudemem_daemon.settings.model import (
@@ -33,6 +34,7 @@ LIMIT: Final = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
 SESSION_COUNT: Final = "CLAUDE_MEM_CONTEXT_SESSION_COUNT"
 SCOPE: Final = "CLAUDE_MEM_DAEMON_SCOPE"
 MODE: Final = "CLAUDE_MEM_MODE"
+MODES_DIR: Final = "CLAUDE_MEM_MODES_DIR"
 CHARS: Final = "CLAUDE_MEM_DAEMON_CONTEXT_CHARS"
 
 EVERYTHING: Final = ("*",)
@@ -94,6 +96,7 @@ def decide(
     chosen.whitelist(CONCEPTS, question.concepts, loaded.mode, loaded.mode.concepts)
     chosen.override(question)
     chosen.check_room()
+    modes_dir = () if folders[0] is None else (chosen.check_modes_dir(folders[0]),)
     return Settings(
         **chosen.values,
         mode=loaded.mode,
@@ -102,7 +105,7 @@ def decide(
         own=chosen.own,
         sources=chosen.sources,
         warnings=tuple(chosen.warnings),
-        dependencies=loaded.dependencies,
+        dependencies=(*loaded.dependencies, *modes_dir),
     )
 
 
@@ -193,12 +196,25 @@ class _Chosen:
 
     def check_room(self) -> None:
         """A context too small for words cannot say so itself. 0 is meant."""
-        chars, source = self.values.get("context_chars", 0), self.sources[CHARS]
+        chars = self.values.get("context_chars", 0)
         if 0 < chars < FEW_CHARS:
-            path = source.detail if source.origin == "settings" else None
-            where = path or f"the {source.origin}'s environment"
-            message = (
-                f"{CHARS} = {chars} in {where}: hardly a row fits into fewer than {FEW_CHARS}, and"
-                " where nothing fits the context is empty"
+            self._warn_of(
+                CHARS,
+                "setting_small",
+                f"hardly a row fits into fewer than {FEW_CHARS}, and where nothing fits the context"
+                " is empty",
             )
-            self.warn("setting_small", message, CHARS, path)
+
+    def check_modes_dir(self, path: str) -> FileIdentity:
+        """What tells whether there is such a folder."""
+        if not is_folder(path):
+            wrong = "there is no such folder; modes are looked for in the other places"
+            self._warn_of(MODES_DIR, "modes_dir_missing", wrong)
+        return file_identity(path)
+
+    def _warn_of(self, name: str, code: str, wrong: str) -> None:
+        """Of a value of settings.json or of an environment."""
+        value, source = self.values[KEYS[name].field], self.sources[name]
+        path = source.detail if source.origin == "settings" else None
+        where = path or f"the {source.origin}'s environment"
+        self.warn(code, f"{name} = {shown(value)} in {where}: {wrong}", name, path)

@@ -106,16 +106,16 @@ def document(data: bytes) -> Document | Rejected:
             values = json.loads(_SURROGATE.sub("\ufffd", json.dumps(values, ensure_ascii=False)))
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
-        return odd or Rejected(f"is no JSON: {error.msg}, {where}", error.lineno, error.colno)
+        return odd or Rejected(f"is not JSON: {error.msg}, {where}", error.lineno, error.colno)
     except RecursionError:
         return Rejected("is nested too deep")
     except ValueError:
         return Rejected("has a number of too many digits")
     if not isinstance(values, dict):
-        return Rejected("is no JSON object")
+        return Rejected("is not a JSON object")
     notes[:0] = (f"has {name[:80]!r} twice: the last one counts" for name in repeated)
     nested = values.get("env", {})
     if not isinstance(nested, dict):
-        notes.append("has an `env` that is no object: left out")
+        notes.append("has an `env` that is not an object: left out")
         nested = {}
     return Document({**values, **nested}, tuple(notes))
