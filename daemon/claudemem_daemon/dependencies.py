@@ -36,6 +36,17 @@ class Dependency(Protocol):
         """Whether it is still what it was; False in doubt."""
 
 
+class RemoteDependency:
+    """One that another process has to be asked about."""
+
+    __slots__ = ()
+
+    def holds_with(self, others: Callable[[], bool]) -> bool:
+        """Whether it still is what it was, and `others` say so too: they are called while the other
+        process makes its answer."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class FileState:
     """The state of one path; `state` is None where nothing was there."""
@@ -86,7 +97,13 @@ INCOMPLETE: Final = Incomplete()
 
 def all_hold(dependencies: Iterable[Dependency]) -> bool:
     """Whether every one still holds; stops at the first that does not."""
-    return all(dependency.holds() for dependency in dependencies)
+    rest = iter(dependencies)
+    for dependency in rest:
+        if isinstance(dependency, RemoteDependency):
+            return dependency.holds_with(lambda: all_hold(rest))
+        if not dependency.holds():
+            return False
+    return True
 
 
 _recorded: ContextVar[dict[object, Dependency] | None] = ContextVar("recorded", default=None)

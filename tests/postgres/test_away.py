@@ -22,7 +22,7 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.selection.select import select as real_select
 from claudemem_daemon.stores.postgres import database as database_module
 from claudemem_daemon.stores.postgres.connection import Session
-from claudemem_daemon.stores.postgres.database import DatabaseStore
+from claudemem_daemon.stores.postgres.database import DatabaseStore, DatabaseVersion
 from claudemem_daemon.stores.postgres.sql import Query
 from claudemem_daemon.stores.recent import RecentRows
 from tests.postgres.conftest import Machine, make_machine
@@ -128,6 +128,21 @@ def test_a_warm_answer_takes_one_round_trip(
     monkeypatch.setattr(Session, "_send", sending)
     assert counted.is_warm()
     assert trips == 1
+
+
+def test_files_are_checked_while_the_server_makes_its_answer(
+    cluster: Cluster, database: str, admin: psycopg.Connection[Any]
+) -> None:
+    store = DatabaseStore(database, cluster.url(database), count(1), RecentRows())
+    with store.reading(Deadline.after(5)) as reader:
+        version = reader.version
+    assert isinstance(version, DatabaseVersion)
+    assert version.holds_with(lambda: bool([s for s in store._in_use if s._unread == 2]))
+    # An answer that nobody read proves nothing later on.
+    assert not version.holds_with(lambda: False)
+    add_row(admin, "shop", "Written")
+    assert not version.holds()
+    store.let_go()
 
 
 def test_local_rows_without_the_server_are_selected_once(counted: Counted) -> None:

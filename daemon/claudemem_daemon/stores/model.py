@@ -98,7 +98,7 @@ class StoreVersion:
     identity: tuple[int | str, ...]
     number: int
     racy: bool
-    still: Callable[[int], bool] = field(compare=False, repr=False)
+    still: Callable[..., bool] = field(compare=False, repr=False)
     """Whether the store is in the state of that number. Waits for nothing; any doubt is a no."""
 
     def holds(self) -> bool:

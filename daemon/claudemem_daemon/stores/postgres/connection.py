@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 import select
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import psycopg
@@ -107,10 +109,16 @@ class Session:
         self._is_direct = process == self._server.backend_pid
         return snapshot, now - (LATE_MICROSECONDS if running else 0)
 
+    def ask_snapshot(self) -> None:
+        """Send the question that `snapshot` reads the answer to, or else the next question does."""
+        with self._failing():
+            self._send(Query(SNAPSHOT))
+
     def snapshot(self, deadline: Deadline) -> str:
-        """The state that a transaction would see if it began now; one round trip."""
+        """The state that a transaction would have seen when the server was asked."""
         self._deadline = deadline
-        ((snapshot,),) = self._ask(Query(SNAPSHOT))
+        with self._failing():
+            ((snapshot,),) = self._receive()
         return str(snapshot)
 
     def extend(self, deadline: Deadline) -> None:
@@ -131,11 +139,8 @@ class Session:
     def end(self) -> None:
         """End the transaction. What the server says to it is read with the next answer."""
         if self.usable:
-            try:
+            with suppress(StoreError), self._failing():
                 self._send(Query("ROLLBACK"))
-                self._server.flush()
-            except psycopg.Error as error:
-                self._fail(translate(self._path, "", str(error)))
 
     def close(self) -> None:
         self._fail(store_error(self._path, "away", "the connection was closed"))
@@ -152,11 +157,17 @@ class Session:
 
     def _ask(self, *queries: Query) -> Rows:
         """The rows of the last query, in one round trip."""
+        with self._failing():
+            self._send(*queries)
+            return self._receive()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Raises `StoreError` for what fails inside, and whatever is inside once that happened."""
         if self._error is not None:
             raise self._error
         try:
-            self._send(*queries)
-            return self._receive()
+            yield
         except StoreError as error:
             raise self._fail(error) from None
         except TimeoutError:

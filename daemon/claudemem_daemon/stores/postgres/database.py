@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from claudemem_daemon.deadline import Deadline
+from claudemem_daemon.dependencies import RemoteDependency
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.failures import store_error
 from claudemem_daemon.stores.interface import StoreUse, store_use
@@ -29,6 +31,14 @@ MANY_ROWS: Final = 10_000
 """From so many on, a question takes longer without the index than a person waits."""
 INDEX_SECONDS: Final = 300.0
 """How long it is taken for granted that the index is there, or is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseVersion(StoreVersion, RemoteDependency):
+    """One state of a database, or one reason why it is away."""
+
+    def holds_with(self, others: Callable[[], bool]) -> bool:
+        return self.still(self.number, others)
 
 
 class DatabaseStore:
@@ -148,27 +158,29 @@ class DatabaseStore:
         )
         return self._reader(answers, self._version(self._away_number), self._error)
 
-    def _version(self, number: int) -> StoreVersion:
-        return StoreVersion(self.path, (self.path,), number, racy=False, still=self._still)
+    def _version(self, number: int) -> DatabaseVersion:
+        return DatabaseVersion(self.path, (self.path,), number, racy=False, still=self._still)
 
     def _reader(
-        self, answers: Answers, version: StoreVersion, source: Session | StoreError
+        self, answers: Answers, version: DatabaseVersion, source: Session | StoreError
     ) -> DatabaseReader:
         return DatabaseReader(answers, version, self._remembered, self._index, source)
 
-    def _still(self, number: int) -> bool:
-        """Whether nothing was committed since: one round trip. An answer without the server holds
-        while there is no session to be had, for the same reason."""
+    def _still(self, number: int, others: Callable[[], bool] = lambda: True) -> bool:
+        """Whether nothing was committed since, and `others` are true: one round trip. An answer
+        without the server holds while there is no session to be had, for the same reason."""
         if self._away is not None:
             self._connect_if_due()
-            return number == self._away_number and self._away is not None
+            return number == self._away_number and self._away is not None and others()
         answers = self._answers
         if answers is None or number != answers.number or number == self._outdated:
             return False
-        deadline = Deadline.after(PROBE_SECONDS)
         try:
-            with self._session(deadline) as session:
-                same = session.snapshot(deadline) == answers.snapshot
+            with self._session(Deadline.after(PROBE_SECONDS)) as session:
+                session.ask_snapshot()
+                if not others():
+                    return False
+                same = session.snapshot(Deadline.after(PROBE_SECONDS)) == answers.snapshot
         except StoreError:
             # Where it is the connection that takes longer, a question has the time to wait for it.
             return False
