@@ -275,6 +275,22 @@ def test_a_commit_on_its_way_is_not_taken_for_quiet(tmp_path: Path) -> None:
         assert not before.holds()
 
 
+def test_a_store_behind_a_link_has_its_wal_where_the_file_is(tmp_path: Path) -> None:
+    path = make_store(tmp_path / "far" / "s.db")
+    add_observation(path, id=1)
+    link = str(tmp_path / "link.db")
+    os.symlink(path, link)
+    with open_pool() as pool, OtherProcess(path) as writer:
+        before = state(pool, link)
+        for store in pool._stores.values():
+            store.let_go()
+        writer.run("UPDATE observations SET id = 2")
+        assert not before.holds()
+        untouched = StorePool(untouched=True)
+        assert rows(pool, link) == rows(untouched, link) == [2]
+        untouched.close()
+
+
 def wait_until(true: Callable[[], bool]) -> None:
     deadline = Deadline.after(SOON)
     while not true():

@@ -16,6 +16,7 @@ from claudemem_daemon.stores.failures import (
     has_content,
     store_error,
     unreachable,
+    wal_of,
     wal_unreadable,
 )
 
@@ -235,8 +236,9 @@ def check_openable(path: str) -> Identity:
 def may_be_immutable(path: str) -> bool:
     """Whether the file can be read as it is: nobody can have written past it, for neither a WAL nor
     a journal has anything in it, and none can appear in a folder that may not be written."""
-    beside = (has_content(path + "-wal"), has_content(path + "-journal"))
-    return not any(beside) and not os.access(os.path.dirname(path) or ".", os.W_OK)
+    real = os.path.realpath(path)
+    beside = has_content(f"{real}-wal") or has_content(f"{real}-journal")
+    return not beside and not os.access(os.path.dirname(real), os.W_OK)
 
 
 def at_rest(path: str) -> bool:
@@ -248,4 +250,4 @@ def at_rest(path: str) -> bool:
     except OSError:
         return False
     wal_mode = head.startswith(b"SQLite format 3\0") and head[18:20] == b"\2\2"
-    return wal_mode and not os.path.lexists(path + "-wal")
+    return wal_mode and not os.path.lexists(wal_of(path))

@@ -48,7 +48,7 @@ def translate(error: apsw.Error, path: str) -> StoreError:
     if extended == apsw.SQLITE_READONLY_ROLLBACK:
         what = f"its writer died in a transaction: open it once with claude-mem ({code})"
         return store_error(path, "hot_journal", what)
-    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and has_content(path + "-wal"):
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and has_content(wal_of(path)):
         return wal_unreadable(path)
     if extended in (apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMSIZE):
         what = f"no room for its -shm file: a full disk, or a limit of file sizes ({code})"
@@ -86,6 +86,11 @@ def slow(path: str) -> StoreError:
 def wal_unreadable(path: str) -> StoreError:
     what = "store not readable: WAL pending, directory not writable"
     return store_error(path, "wal_pending", what)
+
+
+def wal_of(path: str) -> str:
+    """SQLite's WAL lies beside the file itself, wherever a link to that is."""
+    return f"{os.path.realpath(path) if os.path.islink(path) else path}-wal"
 
 
 def has_content(path: str) -> bool:

@@ -22,7 +22,7 @@ from claudemem_daemon.stores.connection import (
     check_openable,
     open_connection,
 )
-from claudemem_daemon.stores.failures import as_store_error, has_content, store_error
+from claudemem_daemon.stores.failures import as_store_error, has_content, store_error, wal_of
 from claudemem_daemon.stores.interface import StoreChanged, StoreUse, store_use
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.reader import SqliteReader, StoreState
@@ -117,7 +117,7 @@ class SqliteStore:
                 yield reader
                 healthy = state.version.number > 0
                 if self._untouched and connection and connection.mode == "immutable":
-                    wal = has_content(self.path + "-wal")
+                    wal = has_content(wal_of(self.path))
                     if wal or file_state(self.path).state != before:
                         raise store_error(self.path, "busy", "written to while it was read")
             except (apsw.Error, StoreError):

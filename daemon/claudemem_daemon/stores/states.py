@@ -18,6 +18,7 @@ import apsw
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import State, file_state_now
 from claudemem_daemon.stores.connection import ChangeCounter
+from claudemem_daemon.stores.failures import wal_of
 
 MAX_TRIES: Final = 3
 RACY_NS: Final = 10_000_000
@@ -176,5 +177,5 @@ def _identity(state: State | None) -> tuple[int, int] | None:
 
 def _wal_state(path: str) -> tuple[int, ...] | None:
     """Without ctime: SQLite, run by root, changes the owner of a WAL whenever it opens one."""
-    wal = file_state_now(path + "-wal").state
+    wal = file_state_now(wal_of(path)).state
     return wal[:5] if wal is not None and wal[3] > 0 else None
