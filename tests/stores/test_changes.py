@@ -18,8 +18,9 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import file_state
 from claudemem_daemon.stores import states as states_module
 from claudemem_daemon.stores.connection import Connection
+from claudemem_daemon.stores.failures import wal_of
 from claudemem_daemon.stores.interface import StoreChanged, StoreReader
-from claudemem_daemon.stores.model import StoreRef
+from claudemem_daemon.stores.model import StoreRef, StoreVersion
 from claudemem_daemon.stores.pool import MAX_OPEN, StorePool
 from claudemem_daemon.stores.states import SqliteStates
 from tests.stores.reading import APP, open_pool, rows, settle, state
@@ -261,18 +262,54 @@ def test_a_reading_that_opens_the_store_late_is_of_its_own_state(
             overtaken()
 
 
-def test_a_commit_on_its_way_is_not_taken_for_quiet(tmp_path: Path) -> None:
-    """The frames of a commit are in the WAL before its index tells of them: while there are any,
-    the times of the files prove nothing."""
+@pytest.mark.skipif(not hasattr(apsw, "SQLITE_CHECKPOINT_NOOP"), reason="needs SQLite 3.51")
+def test_an_answer_from_before_the_quiet_is_good_beside_a_writer_that_writes_nothing(
+    tmp_path: Path,
+) -> None:
     path = make_store(tmp_path / "s.db")
     add_observation(path, id=1)
     with open_pool() as pool, OtherProcess(path) as writer:
         writer.run("UPDATE observations SET title = 'in the WAL'")
-        before = state(pool, path)
+        before = let_go(pool, path)
         assert before.holds()
-        for store in pool._stores.values():
-            store.let_go()
+        assert state(pool, path) == before
+        writer.run("PRAGMA wal_checkpoint(RESTART)")
+        writer.run("UPDATE observations SET title = 'in its beginning'")
         assert not before.holds()
+        assert let_go(pool, path).holds()
+
+
+def test_a_commit_on_its_way_is_not_taken_for_quiet(tmp_path: Path) -> None:
+    """Its frames are in the WAL before the index tells of them, which no file's state shows."""
+    path = make_store(tmp_path / "s.db")
+    add_observation(path, id=1)
+    early, late = str(tmp_path / "early"), str(tmp_path / "late")
+    with open_pool() as pool, OtherProcess(path) as writer:
+        writer.run("UPDATE observations SET id = 2")
+        write_over(path + "-shm", early)
+        writer.run("UPDATE observations SET id = 3")
+        write_over(path + "-shm", late)
+        write_over(early, path + "-shm")
+        before = let_go(pool, path)
+        assert not before.holds()
+        assert rows(pool, path) == [2]
+        write_over(late, path + "-shm")
+        assert rows(pool, path) == [3]
+
+
+def write_over(source: str, target: str) -> None:
+    """By another process: SQLite's locks of this one end where it closes a file that has any."""
+    command = ["dd", f"if={source}", f"of={target}", "conv=notrunc", "status=none"]
+    subprocess.run(command, check=True, timeout=30)
+
+
+def let_go(pool: StorePool, path: str) -> StoreVersion:
+    """The version of a store that was read, and then closed as after a while without questions."""
+    settle(wal_of(path))
+    version = state(pool, path)
+    for store in pool._stores.values():
+        store.let_go()
+    return version
 
 
 def test_a_store_behind_a_link_has_its_wal_where_the_file_is(tmp_path: Path) -> None:
@@ -281,9 +318,7 @@ def test_a_store_behind_a_link_has_its_wal_where_the_file_is(tmp_path: Path) -> 
     link = str(tmp_path / "link.db")
     os.symlink(path, link)
     with open_pool() as pool, OtherProcess(path) as writer:
-        before = state(pool, link)
-        for store in pool._stores.values():
-            store.let_go()
+        before = let_go(pool, link)
         writer.run("UPDATE observations SET id = 2")
         assert not before.holds()
         untouched = StorePool(untouched=True)

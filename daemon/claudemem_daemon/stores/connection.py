@@ -182,8 +182,31 @@ class ChangeCounter:
         rows = self._cursor.execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])  # type: ignore[arg-type]  # a whole number, always
 
+    def frames(self) -> int:
+        """How many frames of the WAL are committed; -1 where SQLite does not tell. Raises
+        `apsw.Error`."""
+        # Since SQLite 3.51; an older one could take the mode that it does not know for a checkpoint.
+        mode = getattr(apsw, "SQLITE_CHECKPOINT_NOOP", None)
+        return -1 if mode is None else self._db.wal_checkpoint(mode=mode)[0]
+
     def close(self) -> None:
         self._db.close(True)
+
+
+def ends_after(wal: str, frames: int) -> bool:
+    """Whether no further frame of the same round follows in the WAL: none is of a commit that its
+    index does not tell of yet."""
+    if frames < 0:
+        return False
+    try:
+        with open(wal, "rb", buffering=0) as file:
+            head = file.read(32)
+            file.seek(32 + frames * (24 + int.from_bytes(head[8:12], "big")))
+            following = file.read(24)
+    except OSError:
+        return False
+    # The salts are other ones in each round, which writes the WAL from its beginning.
+    return len(head) == 32 and following[8:16] != head[16:24]
 
 
 def open_connection(path: str, opening: int, mode: Mode, deadline: Deadline) -> Connection:

@@ -7,6 +7,7 @@ WAL count as well.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import apsw
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import State, file_state_now
-from claudemem_daemon.stores.connection import ChangeCounter
+from claudemem_daemon.stores.connection import ChangeCounter, ends_after
 from claudemem_daemon.stores.failures import wal_of
 
 MAX_TRIES: Final = 3
@@ -31,7 +32,7 @@ LET_GO_SECONDS: Final = 1.0
 
 class _Seen(NamedTuple):
     main: State | None
-    wal: tuple[int, ...] | None
+    wal: State | None
     """None where there is no WAL, or an empty one."""
     commits: int | None
     """SQLite's count on the open counter; None where none is open."""
@@ -110,19 +111,36 @@ class SqliteStates:
 
     def let_go(self) -> None:
         """Close the counter. Where no commit can be on its way that would show in no file's state
-        (WAL frames written before their index), the number stays good until one changes."""
+        (its frames are in the WAL before its index tells of them), the number stays good until one
+        changes."""
         if not self._lock.acquire(timeout=LET_GO_SECONDS):
             return  # It hangs in a file system that does not answer.
         try:
             settled = False
             if self._counter is not None:
                 with suppress(apsw.Error):
-                    _, racy = self._compare(0)
-                    settled = not racy and self._seen is not None and self._seen.wal is None
+                    settled = self._settles(self._counter)
                 self._close()
                 self._settled = settled
         finally:
             self._lock.release()
+
+    def _settles(self, counter: ChangeCounter) -> bool:
+        """Whether any change from now on will show in the files' states: neither of them changed in
+        this tick of the clock, and the WAL ends with the last commit that its index tells of."""
+        before, racy = self._compare(0)
+        seen = self._seen
+        if racy or seen is None or self._counter is not counter:
+            return False
+        if seen.wal is None:
+            return True
+        frames = counter.frames()
+        return (
+            not _racy(seen.wal)
+            and ends_after(wal_of(self._path), frames)
+            and self._compare(0)[0] == before
+            and self._seen == seen
+        )
 
     def _compare(self, busy_ms: int) -> tuple[int, bool]:
         """Ask the counter, then the files: what is committed in between shows in one of them. The
@@ -134,11 +152,6 @@ class SqliteStates:
         if seen == before and (commits is not None or self._settled):
             return self._number, racy
         self._seen = seen
-        same_files = before is not None and (seen.main, seen.wal) == (before.main, before.wal)
-        if self._settled and same_files:
-            # The counter was opened again, and the store had not changed meanwhile.
-            self._settled = False
-            return self._number, racy
         self._number = next(self._numbers)
         self._settled = False
         if before is not None and (
@@ -175,7 +188,9 @@ def _identity(state: State | None) -> tuple[int, int] | None:
     return state[:2] if state is not None else None
 
 
-def _wal_state(path: str) -> tuple[int, ...] | None:
-    """Without ctime: SQLite, run by root, changes the owner of a WAL whenever it opens one."""
+def _wal_state(path: str) -> State | None:
+    """For root without ctime: SQLite, run by root, changes the owner of a WAL whenever it opens one."""
     wal = file_state_now(wal_of(path)).state
-    return wal[:5] if wal is not None and wal[3] > 0 else None
+    if wal is None or not wal[3]:
+        return None
+    return wal if os.geteuid() else (wal[0], wal[1], wal[2], wal[3], wal[4], 0)
