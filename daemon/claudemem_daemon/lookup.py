@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -38,6 +38,23 @@ MAX_COMPARING: Final = 1.0
 
 _SPAN: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def look_up(
+    route: str,
+    given: Mapping[str, Sequence[str]],
+    pipeline: Pipeline,
+    question: Question,
+    deadline: Deadline,
+) -> dict[str, Any]:
+    """The shape of a route that takes a query string, of which `given` has all that is not in the
+    question. Raises `InvalidRequest`."""
+    if route == "/v1/observations":
+        return shown(pipeline, question, parse_refs(given.get("ids", ())), deadline)
+    since = parse_since(given.get("since", [None])[-1])
+    if route == "/v1/projects":
+        return projects(pipeline, question, since, deadline)
+    return searched(pipeline, question, " ".join(given.get("q", ())), since, deadline)
 
 
 def shown(

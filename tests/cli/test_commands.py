@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from claudemem_daemon.cli import context as context_module
+from claudemem_daemon.cli.ask import ask
 from claudemem_daemon.cli.main import COMMANDS
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
@@ -262,11 +262,11 @@ def test_a_row_of_an_excluded_worktree_is_not_told(world: World) -> None:
 def test_worktrees_is_understood_at_a_glance(world: World) -> None:
     lines = ours(world, "worktrees").stdout.splitlines()
     head = next(number for number, line in enumerate(lines) if line.startswith("PATH"))
-    assert lines[head].split() == ["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]
+    assert lines[head].split() == ["PATH", "BRANCH", "STATE", "KEYS", "ROWS", "NEWEST"]
     table = "\n".join(lines[head:])
-    assert re.search(rf"{world.root}/app +main +ok +app +1 +1 ", table)
-    assert re.search(rf"{world.root}/app-a +branch-app-a +ok +app/app-a, app-a +1 +1 ", table)
-    assert re.search(r"\(gone\) +- +removed +app/app-gone +1 +1 ", table)
+    assert re.search(rf"{world.root}/app +main +ok +app +1 ", table)
+    assert re.search(rf"{world.root}/app-a +branch-app-a +ok +app/app-a, app-a +1 ", table)
+    assert re.search(r"\(gone\) +- +removed +app/app-gone +1 ", table)
     shape = json.loads(ours(world, "worktrees", "--json").stdout)
     assert [one["role"] for one in shape["worktrees"]] == ["main", "worktree", "removed"]
 
@@ -634,7 +634,7 @@ def test_without_a_daemon_the_deadline_is_the_same(
     def here(_: Pipeline, deadline: Deadline) -> float:
         return deadline.remaining()
 
-    assert 0 < context_module.ask(Question(cwd="/"), no_daemon, here) <= 0.3
+    assert 0 < ask(Question(cwd="/"), no_daemon, here) <= 0.3
 
 
 def test_a_group_alone_prints_its_help_and_is_wrong_usage(home: Path) -> None:

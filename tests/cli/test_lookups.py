@@ -129,6 +129,8 @@ def test_an_id_of_nobody_here_is_missing(world: World, asked: str) -> None:
     done = ours(world, "show", asked)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"`claudemem-daemon explain {asked}` says why" in done.stderr
+    by_name = ours(world, "show", asked, "--projects", "app,a b")
+    assert f"`claudemem-daemon explain --projects 'app,a b' {asked}` says why" in by_name.stderr
 
 
 @pytest.mark.parametrize("asked", ["", "x", "1,-2", "s", "S", "12b", "1" * 40, "é1"])

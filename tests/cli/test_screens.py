@@ -60,7 +60,7 @@ class Terminal:
         fcntl.ioctl(its_end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
         self.process = subprocess.Popen(
             [*command(), *words],
-            env=clean_environ(world.home, TERM="xterm-256color", LANG="C.UTF-8", **env),
+            env=clean_environ(world.home, **{"TERM": "xterm-256color", "LANG": "C.UTF-8", **env}),
             cwd=world.root / "app",
             stdin=subprocess.DEVNULL,
             stdout=its_end,
@@ -95,6 +95,10 @@ def shown(world: World, *words: str, width: int = 80, **env: str) -> str:
 def test_it_fits_the_terminal(world: World, words: list[str], width: int) -> None:
     text = shown(world, *words, width=width)
     assert ESCAPE.search(text), "colours"
+    if words == ["projects"]:
+        dumb = shown(world, *words, width=width, TERM="dumb")
+        assert not ESCAPE.search(dumb)
+        text += dumb
     for line in ESCAPE.sub("", text).splitlines():
         # What is to be copied is wrapped by the terminal itself.
         copied = re.match(r" *(fix|next):| *sqlite3 ", line)

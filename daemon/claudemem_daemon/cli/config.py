@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.context import explained
+from claudemem_daemon.cli.ask import explained
 from claudemem_daemon.cli.options import json_option, make_question, plain, print_json, setting_text
 from claudemem_daemon.shapes import of_settings
 
@@ -29,7 +29,7 @@ def config_command(as_shape: bool) -> None:
         return
     screen.say(f"settings file: {screen.home(shape['settings_path'])}", "bold")
     rows = [
-        [key, plain(setting_text(setting["value"]), 300) or "-", _source(key, setting)]
+        [key, screen.home(plain(setting_text(setting["value"]), 300)) or "-", _source(key, setting)]
         for key, setting in shape["settings"].items()
     ]
     screen.table(["SETTING", "VALUE", "FROM"], rows)

@@ -1,34 +1,24 @@
-"""`context` and `query`, and how commands ask: the daemon, or this process by the same code."""
+"""`context` and `query`: the text that a hook gives to an assistant, and the rows behind it."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from claudemem_daemon.cli import screen
+from claudemem_daemon.cli.ask import context_of, explained, rows_of
 from claudemem_daemon.cli.options import (
     colours,
+    explain_command_line,
     json_option,
     make_question,
     plain,
     print_json,
     question_options,
-    waiting,
 )
-from claudemem_daemon.client import Client, Unreachable
-from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
-from claudemem_daemon.question import Question
-
-if TYPE_CHECKING:
-    # Half the time of a command that the daemon answers, so imported only where none does.
-    from claudemem_daemon.pipeline import Pipeline
-    from claudemem_daemon.selection.by_id import Ref
 
 
 @click.command("context")
@@ -46,14 +36,9 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
     if as_shape and human:
         raise InvalidRequest("give --json or --human, not both")
     question = make_question(**options, full=full, human=human)
-
-    text: str = ask(
-        question,
-        lambda client: client.get("/api/context/inject", parameters_of(question)).decode(),
-        lambda pipeline, until: pipeline.context(question, until).context.text,
-    )
+    text = context_of(question)
     if as_shape:
-        print_json({"context": text, **_rows(question)})
+        print_json({"context": text, **rows_of(question)})
         return
     if text:
         click.echo(text.encode("utf-8", "replace").decode(), color=colours())
@@ -69,85 +54,12 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
 @json_option
 def query_command(as_shape: bool, **options: Any) -> None:
     """List the observations behind the context, newest first."""
-    question = make_question(**options)
-    shape = _rows(question)
+    shape = rows_of(make_question(**options))
     if as_shape:
         print_json(shape)
         return
     if shape["observations"]:
         screen.print_observations(shape["observations"])
     else:
-        screen.say("no observations; `claudemem-daemon explain` says why")
+        screen.say(f"no observations; `{explain_command_line()}` says why")
     screen.warn(shape["warnings"])
-
-
-def ask(
-    question: Question,
-    daemon: Callable[[Client], Any] | None,
-    here: Callable[[Pipeline, Deadline], Any],
-) -> Any:
-    """The daemon's answer as JSON; where none listens, or it hangs, the same answer made here, inside
-    the deadline of the settings. Where `daemon` is None, for commands that change nothing, none is
-    asked and no store gets side files."""
-    if daemon is not None:
-        try:
-            with waiting("asking the daemon"):
-                return daemon(Client(os.environ))
-        except Unreachable as error:
-            if error.trouble not in ("not running", "stale socket"):
-                print(f"claudemem-daemon: {error.message}; answered without it", file=sys.stderr)
-    from claudemem_daemon.api import open_pipeline
-    from claudemem_daemon.shapes import as_json
-
-    with open_pipeline(os.environ, untouched=daemon is None) as pipeline, waiting("reading"):
-        seconds = pipeline.configuration.snapshot(question).timeout_ms / 1000
-        return json.loads(as_json(here(pipeline, Deadline.after(seconds))))
-
-
-def explained(question: Question, row: Ref | None = None, *, daemon: bool = True) -> dict[str, Any]:
-    """The answer of `/v1/explain`; `daemon` is whether one may be asked."""
-    body = {**body_of(question), "observation": row.text if row is not None else None}
-
-    def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
-        from claudemem_daemon import lookup
-
-        return lookup.explained(pipeline, question, row, until)
-
-    def by_daemon(client: Client) -> Any:
-        return client.post("/v1/explain", body)
-
-    shape: dict[str, Any] = ask(question, by_daemon if daemon else None, here)
-    return shape
-
-
-def _rows(question: Question) -> dict[str, Any]:
-    def here(pipeline: Pipeline, until: Deadline) -> dict[str, Any]:
-        from claudemem_daemon.shapes import query_shape
-
-        return query_shape(pipeline.ask(question, until))
-
-    shape: dict[str, Any] = ask(
-        question, lambda client: client.post("/v1/query", body_of(question)), here
-    )
-    return shape
-
-
-def parameters_of(question: Question) -> dict[str, str]:
-    """The question as a query string has it."""
-    flags = {"full": question.full, "colors": question.human}
-    given = body_of(question) | {name: "true" for name, asked in flags.items() if asked}
-    return {
-        name: ",".join(value) if isinstance(value, list | tuple) else str(value)
-        for name, value in given.items()
-        if value is not None and name != "env"
-    }
-
-
-def body_of(question: Question) -> dict[str, Any]:
-    """The question as the body of a POST."""
-    names = ("cwd", "scope", "limit", "types", "concepts")
-    return {
-        **{name: getattr(question, name) for name in names},
-        "projects": list(question.projects) or None,
-        "env": dict(question.env),
-    }

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.context import explained
+from claudemem_daemon.cli.ask import explained
 from claudemem_daemon.cli.options import cwd_option, json_option, make_question, waiting
 from claudemem_daemon.diagnostics.doctor import as_json, examine, report
 from claudemem_daemon.diagnostics.finding import Finding

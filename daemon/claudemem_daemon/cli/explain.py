@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from claudemem_daemon import lookup
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.context import explained
+from claudemem_daemon.cli.ask import explained
 from claudemem_daemon.cli.options import (
     json_option,
     make_question,
@@ -41,16 +40,15 @@ def explain_command(row: str | None, as_shape: bool, verbose: bool, **options: A
     readable store has ID.
     """
     question = make_question(**options)
-    ref = lookup.parse_refs([row])[0] if row is not None else None
     began = time.perf_counter()
-    shape = explained(question, ref)
+    shape = explained(question, row)
     if as_shape:
         print_json(shape)
     else:
         _print(shape, verbose=verbose, seconds=time.perf_counter() - began)
     found = [fate["disposition"] not in ("not_found", "store_unreadable")
              for fate in shape["observation"]]  # fmt: skip
-    return 0 if ref is None or any(found) else 1
+    return 0 if row is None or any(found) else 1
 
 
 def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:

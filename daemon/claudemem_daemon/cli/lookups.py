@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from claudemem_daemon import lookup
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.context import ask, parameters_of
+from claudemem_daemon.cli.ask import looked_up
 from claudemem_daemon.cli.options import (
+    NUMBER,
+    explain_command_line,
     json_option,
     limit_option,
     make_question,
@@ -20,10 +21,7 @@ from claudemem_daemon.cli.options import (
     scope_option,
     since_option,
 )
-from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.age import age, counted
-from claudemem_daemon.pipeline import Pipeline
-from claudemem_daemon.question import Question
 
 
 @click.command("show")
@@ -36,14 +34,7 @@ def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
     They may be in any store of the repository, and from any of its worktrees. Exits 1 when an id
     belongs to no row of this repository.
     """
-    question = make_question(**where)
-    refs = lookup.parse_refs(ids)
-    shape = _ask(
-        "/v1/observations",
-        question,
-        lambda pipeline, until: lookup.shown(pipeline, question, refs, until),
-        ids=",".join(ref.text for ref in refs),
-    )
+    shape = looked_up("/v1/observations", make_question(**where), ids=",".join(ids))
     if as_shape:
         print_json(shape)
     else:
@@ -66,15 +57,8 @@ def search_command(
     The stores' own full-text index is used where there is one; it also finds the beginnings of
     words. Otherwise the rows are compared. 20 rows, unless --limit says otherwise.
     """
-    question = make_question(**options)
-    text, newer = " ".join(words), lookup.parse_since(since)
-    shape = _ask(
-        "/v1/search",
-        question,
-        lambda pipeline, until: lookup.searched(pipeline, question, text, newer, until),
-        q=text,
-        since=since or "",
-    )
+    text = " ".join(words)
+    shape = looked_up("/v1/search", make_question(**options), q=text, since=since or "")
     if as_shape:
         print_json(shape)
         return
@@ -83,16 +67,13 @@ def search_command(
         screen.print_observations(rows)
     count = counted(len(rows), "row") if rows else "no row of this repository"
     verb = "holds" if len(rows) <= 1 else "hold"
-    how = "" if "fts5" in shape["how"] else "; no full-text index"
-    screen.say(f"{count} {verb} {plain(text, 100)!r}{how}", "dim", errors=True)
+    screen.say(f"{count} {verb} {plain(text, 100)!r}", "dim", errors=True)
     screen.warn(shape["warnings"])
 
 
 @click.command("projects")
 @place_options
-@click.option(
-    "--limit", type=click.IntRange(min=0), metavar="NUMBER", help="How many keys at most."
-)
+@click.option("--limit", type=NUMBER, help="How many keys at most.")
 @since_option
 @json_option
 def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
@@ -101,26 +82,11 @@ def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:
     This repository's own come first (*), then those that look like it (?), with the setting that
     makes them its own.
     """
-    question = make_question(**options)
-    newer = lookup.parse_since(since)
-    shape = _ask(
-        "/v1/projects",
-        question,
-        lambda pipeline, until: lookup.projects(pipeline, question, newer, until),
-        since=since or "",
-    )
+    shape = looked_up("/v1/projects", make_question(**options), since=since or "")
     if as_shape:
         print_json(shape)
     else:
         _print_projects(shape)
-
-
-def _ask(
-    route: str, question: Question, here: Callable[[Pipeline, Deadline], Any], **extra: str
-) -> dict[str, Any]:
-    parameters = {**parameters_of(question), **extra}
-    shape: dict[str, Any] = ask(question, lambda client: client.get_json(route, parameters), here)
-    return shape
 
 
 def _print_projects(shape: dict[str, Any]) -> None:
@@ -132,16 +98,15 @@ def _print_projects(shape: dict[str, Any]) -> None:
             plain(project["key"], 200),
             f"{project['rows']:,}",
             age(project["newest"]) if project["newest"] is not None else "-",
-            str(stores.index(project["store"]) + 1),
+            *([str(stores.index(project["store"]) + 1)] if len(stores) > 1 else []),
         ]
         for project in found
     ]
     if rows:
-        screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"], rows)
+        screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"][: len(rows[0])], rows)
     else:
-        screen.say("no project key in the stores here; `claudemem-daemon explain` says why")
-    for number, store in enumerate(stores, 1):
-        screen.say(f"store {number}: {screen.home(store)}", "dim")
+        screen.say(f"no project key in the stores here; `{explain_command_line()}` says why")
+    screen.print_stores(stores)
     older = [project for project in found if project["resembles"]]
     if not older and not any(project["ours"] for project in found):
         older = [project for project in found if project["alias"]][:1]
@@ -171,7 +136,7 @@ def _print_rows(shape: dict[str, Any]) -> None:
         screen.say(f"    store: {screen.home(row['store'])}", "dim")
         screen.say("")
     for ref in shape["missing"]:
-        hint = f"`claudemem-daemon explain {ref}` says why"
+        hint = f"`{explain_command_line(ref)}` says why"
         screen.say(f"! {ref}: no row of this repository has this id; {hint}", "yellow", errors=True)
     screen.warn(shape["warnings"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,21 @@ Serve = Callable[[MutableMapping[str, str]], int]
 """Runs the daemon in an environment; returns its exit code."""
 
 
+class _Number(click.ParamType[int]):
+    """0, 1, 2, ...; click's own says `[x>=0]` in the help."""
+
+    name = "number"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            self.fail(f"{text[:40]!r} is not a whole number", param, ctx)
+        return int(text)
+
+
+NUMBER = _Number()
 cwd_option = click.option(
     "--cwd", type=click.Path(), help="Folder to answer for (default: the current one)."
 )
@@ -35,9 +51,7 @@ scope_option = click.option(
     type=click.Choice(["all", "parent", "self"]),
     help="Every worktree's rows, the main checkout's and this one's, or this one's alone.",
 )
-limit_option = click.option(
-    "--limit", type=click.IntRange(min=0), metavar="NUMBER", help="How many rows at most."
-)
+limit_option = click.option("--limit", type=NUMBER, help="How many rows at most.")
 types_option = click.option(
     "--types", metavar="LIST", help="Comma-separated list of allowed types."
 )
@@ -79,6 +93,18 @@ def make_question(
         types=_names(types), concepts=_names(concepts), env=caller_environment(os.environ),
         full=full, human=human,
     )  # fmt: skip
+
+
+def explain_command_line(*row: str) -> str:
+    """`explain` about the same question as this command's, as a shell takes it."""
+    given = click.get_current_context().params
+    options = [
+        part
+        for name in ("cwd", "projects", "scope", "limit", "types", "concepts")
+        if (value := given.get(name)) is not None
+        for part in (f"--{name}", str(value))
+    ]
+    return shlex.join(["claudemem-daemon", "explain", *options, *row])
 
 
 def folder(cwd: str | None) -> str:

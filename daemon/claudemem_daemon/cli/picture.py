@@ -36,18 +36,27 @@ def share(counts: list[int], width: int) -> list[int]:
 
 
 def funnels(shape: dict[str, Any], width: int) -> Group:
-    """For each project its rows, what each filter takes of them, and what is shown."""
+    """For each project its rows, what each filter takes of them, and what is shown; at the end those
+    of which all rows are shown."""
     projects: dict[str, Counter[str]] = {}
     for count in shape["counts"]:
-        projects.setdefault(count["project"], Counter()).update(count["reasons"])
+        projects.setdefault(plain(count["project"], 200), Counter()).update(count["reasons"])
     ordered = sorted(projects.items(), key=lambda pair: -pair[1].total())
-    rest: Counter[str] = Counter()
-    for _, reasons in ordered[MAX_PROJECTS:]:
-        rest.update(reasons)
-    shown = ordered[:MAX_PROJECTS]
-    if rest:
-        shown.append((f"{len(ordered) - MAX_PROJECTS} more projects", rest))
-    return Group(*(line for name, reasons in shown for line in _funnel(name, reasons, width)))
+    largest, others = ordered[:MAX_PROJECTS], ordered[MAX_PROJECTS:]
+    if others:
+        rest: Counter[str] = Counter()
+        for _, reasons in others:
+            rest.update(reasons)
+        largest.append((counted(len(others), "more project"), rest))
+    whole = [pair for pair in largest if pair[1].total() == pair[1]["included"]]
+    lines = [line for pair in largest if pair not in whole for line in _funnel(*pair, width)]
+    lines += [
+        Text(f"{name}: {counted(reasons.total(), 'row')}, {'all ' * (reasons.total() > 1)}shown")
+        for name, reasons in whole
+    ]
+    if whole:
+        lines.insert(len(lines) - len(whole), Text())
+    return Group(*lines)
 
 
 def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
@@ -56,7 +65,7 @@ def _funnel(name: str, reasons: Counter[str], width: int) -> list[Text]:
     steps = [step for step in steps if step[1]]
     total = reasons.total()
     label, digits = max(len(words) for words, _ in steps), len(f"{total:,}")
-    lines = [Text(f"\n{plain(name, 200)}: {counted(total, 'row')}", style="bold")]
+    lines = [Text(f"\n{name}: {counted(total, 'row')}", style="bold")]
     at = 0
     cells = share([count for _, count in steps], max(8, min(MAX_BAR, width - label - digits - 6)))
     for (words, count), size in zip(steps, cells, strict=True):

@@ -12,7 +12,7 @@ from contextlib import suppress
 import click
 
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.options import Serve, colours, path_text, plain, waiting
+from claudemem_daemon.cli.options import NUMBER, Serve, colours, path_text, plain, waiting
 from claudemem_daemon.client import Client, Unreachable, is_daemon, lock_holder
 from claudemem_daemon.errors import DaemonError
 from claudemem_daemon.hookfiles.commands import launcher
@@ -83,7 +83,9 @@ def _answering(client: Client, process: subprocess.Popen[bytes]) -> int:
 
 @click.command("logs")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
-@click.option("-n", "--lines", default=100, show_default=True, help="How many of the last lines.")
+@click.option(
+    "-n", "--lines", type=NUMBER, default=100, show_default=True, help="How many of the last lines."
+)
 def logs_command(follow: bool, lines: int) -> int:
     """Show the daemon's log: the file in the state folder, or the journal of its service."""
     path = log_file(os.environ)

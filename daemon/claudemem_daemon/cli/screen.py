@@ -37,9 +37,12 @@ def screen(*, errors: bool = False) -> Console:
 
     stream = sys.stderr if errors else sys.stdout
     terminal = stream.isatty()
+    # rich takes a dumb terminal to have 80 columns, whatever it has, unless it is told both.
+    width, height = os.get_terminal_size(stream.fileno()) if terminal else (PIPE_WIDTH, 25)
     return Console(
         file=stream,
-        width=None if terminal else PIPE_WIDTH,
+        width=width or 80,
+        height=height or 25,
         force_terminal=terminal,
         no_color=not colours(stream),
         color_system="auto" if colours(stream) else None,
@@ -116,7 +119,7 @@ def warn(warnings: Iterable[dict[str, str]], *, errors: bool = True) -> None:
 def causes(shape: dict[str, Any], *, errors: bool = False, told: str = "") -> None:
     """What an explanation found to be wrong, each with what to do, and other warnings after them;
     of what `told` says already, what to do alone."""
-    for cause in shape["causes"]:
+    for cause in sorted(shape["causes"], key=lambda cause: cause["sentence"] not in told):
         if cause["sentence"] not in told:
             finding(cause["sentence"], cause["fix"], errors=errors)
         elif cause["fix"]:
@@ -186,6 +189,12 @@ def print_observations(rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]  # fmt: skip
     table(["ID", "WHEN", "TYPE", "PROJECT", "TITLE"], cells)
+
+
+def print_stores(paths: Sequence[str]) -> None:
+    """Below a table, whose numbers of stores these are."""
+    for number, path in enumerate(paths, 1):
+        say(f"store{f' {number}' * (len(paths) > 1)}: {home(path)}", "dim")
 
 
 def when(row: dict[str, Any]) -> str:

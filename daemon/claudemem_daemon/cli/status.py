@@ -17,7 +17,7 @@ import click
 
 from claudemem_daemon import __version__
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.context import explained
+from claudemem_daemon.cli.ask import explained
 from claudemem_daemon.cli.options import make_question, waiting
 from claudemem_daemon.cli.status_page import print_page
 from claudemem_daemon.client import Client, Unreachable

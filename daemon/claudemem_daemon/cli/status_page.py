@@ -64,7 +64,7 @@ def _daemon(shape: dict[str, Any]) -> Iterator[Line]:
     yield "socket", f"{home(socket['path'])}, {mode}{inherited}"
     missing = "" if configuration["exists"] else ", no such file: defaults"
     file = f"{home(configuration['path'])}, revision {configuration['revision']}"
-    yield "configuration", file + missing
+    yield "settings", file + missing
     if configuration["rejected"]:
         yield "", f"last edit rejected {age(configuration['rejected']['at'] * 1000)}"
     yield "watcher", shape["watcher"]["backend"].removesuffix("Observer").lower()

@@ -35,7 +35,7 @@ NO_PATH: Final = {"removed": "(gone)", "unknown": "(unknown)"}
 @cwd_option
 @json_option
 def worktrees_command(cwd: str | None, as_shape: bool) -> None:
-    """List the main checkout and every worktree, removed ones included: keys, stores, rows, newest."""
+    """List the main checkout and every worktree, removed ones included, with their keys and rows."""
     question = make_question(cwd=cwd)
     with open_pipeline(os.environ) as pipeline:
         resolved = pipeline.resolved(question)
@@ -51,17 +51,19 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
     if as_shape:
         print_json(shape)
         return
-    screen.say(plain(repository.resolved_by, 400), "dim")
-    head = ["PATH", "BRANCH", "STATE", "KEYS", "STORES", "ROWS", "NEWEST"]
-    screen.table(head, [_cells(worktree) for worktree in shape["worktrees"]])
+    if repository.kind == "none":
+        screen.say(plain(repository.resolved_by, 400), "dim")
+    several = len(counts.store_paths) > 1
+    head = ["PATH", "BRANCH", "STATE", "KEYS", *["STORES"] * several, "ROWS", "NEWEST"]
+    screen.table(head, [_cells(worktree, several=several) for worktree in shape["worktrees"]])
     for key, reason in counts.left_out.items():
         screen.say(f"  key {plain(key, 200)} {plain(reason, 300)}")
-    for number, store in enumerate(counts.store_paths, 1):
-        screen.say(f"store {number}: {screen.home(store)}", "dim")
+    screen.print_stores(counts.store_paths)
     screen.warn(shape["warnings"])
 
 
-def _cells(worktree: dict[str, Any]) -> list[str]:
+def _cells(worktree: dict[str, Any], *, several: bool) -> list[str]:
+    """`several`: there is more than one store."""
     keys, path = worktree["keys"], worktree["path"]
     newest = [key["newest"] for key in keys if key["newest"] is not None]
     return [
@@ -69,7 +71,7 @@ def _cells(worktree: dict[str, Any]) -> list[str]:
         plain(worktree["branch"] or "-", 200),
         worktree["state"],
         ", ".join(plain(key["key"], 200) for key in keys) or "-",
-        str(len({store for key in keys for store in key["stores"]})),
+        *[str(len({store for key in keys for store in key["stores"]}))] * several,
         f"{sum(key['rows'] for key in keys):,}",
         age(max(newest)) if newest else "-",
     ]

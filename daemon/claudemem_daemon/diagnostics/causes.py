@@ -32,7 +32,7 @@ _UNANSWERED: Final = {
 
 ENDS: Final = {
     "excluded": ("of an excluded checkout", "excluded checkout"),
-    "type_filtered": ("of a type that the list leaves out", "type not listed"),
+    "type_filtered": ("of a type that is not in the list", "type not listed"),
     "concept_filtered": ("without a concept of the list", "concepts not listed"),
     "malformed_concepts": ("with concepts that are not a JSON list", "unreadable concepts"),
     "platform_filtered": ("of another assistant", "other assistant's"),

@@ -135,14 +135,7 @@ class Routes:
 
         def work(deadline: Deadline) -> dict[str, Any]:
             given = parse_qs(query.decode("latin-1"), errors="surrogateescape", max_num_fields=1000)
-            if path == "/v1/observations":
-                refs = lookup.parse_refs(given.get("ids", ()))
-                return lookup.shown(pipeline, question, refs, deadline)
-            since = lookup.parse_since(given.get("since", [None])[-1])
-            if path == "/v1/projects":
-                return lookup.projects(pipeline, question, since, deadline)
-            words = " ".join(given.get("q", ()))
-            return lookup.searched(pipeline, question, words, since, deadline)
+            return lookup.look_up(path, given, pipeline, question, deadline)
 
         return await self._by_worker(question, work, like="lookup")
 
