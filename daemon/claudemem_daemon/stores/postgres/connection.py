@@ -24,7 +24,7 @@ Rows = list[tuple[Any, ...]]
 CONNECT_SECONDS: Final = 10
 """For one attempt, which runs in the background; no request waits so long."""
 BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-TIMEOUT: Final = "SELECT set_config('statement_timeout', %s, true)"
+TIMEOUT: Final = "SELECT set_config('statement_timeout', $1, true)"
 SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 STATE: Final = (
     f"{SNAPSHOT}, (extract(epoch FROM now()) * 1000000)::bigint,"
@@ -182,11 +182,11 @@ class Session:
             name = self._prepared.get(query.text)
             if name is None and self._is_direct and len(self._prepared) < MAX_PREPARED:
                 name = self._prepared[query.text] = b"%d" % len(self._prepared)
-                self._server.send_prepare(name, _numbered(query.text))
+                self._server.send_prepare(name, query.text.encode())
             if name is not None:
                 self._server.send_query_prepared(name, values, result_format=BINARY)
             else:
-                text = _numbered(query.text)
+                text = query.text.encode()
                 self._server.send_query_params(text, values, result_format=BINARY)
         self._server.pipeline_sync()
         self._unread += 1
@@ -227,18 +227,14 @@ class Session:
         self._server.consume_input()
 
 
-def _encoded(value: Parameter) -> bytes:
+def _encoded(value: Parameter) -> bytes | None:
     """A value as PostgreSQL reads it, which has no NUL in texts."""
+    if value is None:
+        return None
     if isinstance(value, tuple):
         quoted = (one.replace("\\", "\\\\").replace('"', '\\"') for one in value)
         value = "{" + ",".join(f'"{one}"' for one in quoted) + "}"
     return str(value).replace("\0", "\ufffd").encode(errors="replace")
-
-
-def _numbered(text: str) -> bytes:
-    """With `$1` for the first `%s`, and so on."""
-    first, *others = text.split("%s")
-    return (first + "".join(f"${n}{part}" for n, part in enumerate(others, 1))).encode()
 
 
 def translate(path: str, state: str, message: str) -> StoreError:

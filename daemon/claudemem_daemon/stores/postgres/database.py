@@ -19,6 +19,7 @@ from claudemem_daemon.stores.model import StoreVersion
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
 from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader, Index
+from claudemem_daemon.stores.postgres.sql import Query
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 
 MAX_IDLE: Final = 2
@@ -132,7 +133,7 @@ class DatabaseStore:
         snapshot, complete = session.begin(deadline)
         now = time.monotonic()
         if now > self._index_until:
-            ((present, rows),) = session.rows(sql.INDEXED)
+            ((present, rows),) = session.rows(Query(sql.INDEXED))
             self._index = "present" if present else "missing" if rows >= MANY_ROWS else "needless"
             self._index_until = now + INDEX_SECONDS
         with self._lock:

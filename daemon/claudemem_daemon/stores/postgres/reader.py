@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -17,11 +18,15 @@ from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Rows, Session
+from claudemem_daemon.stores.postgres.sql import Parameter, Query
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, text
 from claudemem_daemon.stores.sql import Column, Table, Wanted
+from claudemem_daemon.stores.words import escaped
 
 T = TypeVar("T")
+Position = tuple[int, str]
+"""microseconds since 1970, id"""
 Index = Literal["present", "missing", "needless"]
 """The index by project; it is needless where the rows are few."""
 
@@ -49,6 +54,15 @@ SCHEMA: Final = Schema(
 """What a database says is what a SQLite store says, under the same names."""
 
 
+class Page(NamedTuple):
+    """The next `size` matching rows after `before`, newest first."""
+
+    table: Table
+    wanted: Wanted
+    size: int
+    before: Position | None = None
+
+
 @dataclass(slots=True)
 class Answers:
     """The rows that one state of a database gave, by what was asked: they are not read again, and
@@ -61,7 +75,7 @@ class Answers:
     snapshot: str
     number: int
     complete: int
-    oldest: dict[sql.Page, int]
+    oldest: dict[Page, int]
     known: dict[Hashable, Rows] = field(default_factory=dict)
     _weight: int = 0
     _ids: dict[int, str] = field(default_factory=dict)
@@ -124,13 +138,12 @@ class DatabaseReader(StoreReader):
     ) -> tuple[str, ...]:
         if column != "project":
             return ()
-        query = sql.present((), ("",)) if self._indexed else sql.NAMES
-        return tuple(sorted(row[0] for row in self._rows(query)))
+        return tuple(sorted(name for name, _ in self._present((), ("",))))
 
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        found = self._rows(sql.present(names, prefixes) if self._indexed else sql.NAMES)
+        found = self._present(tuple(names), tuple(prefixes))
         wanted, starts = frozenset(names), tuple(prefixes)
         # To look whether a project has a summary costs as much as to look for the newest ones.
         either = table == "session_summaries"
@@ -144,7 +157,7 @@ class DatabaseReader(StoreReader):
         return sql.row_number("", self._answers.complete)
 
     def flow(self, table: Table, wanted: Wanted, limit: int) -> Generator[Candidate, None, None]:
-        page = sql.Page(table, wanted, _page_size(limit))
+        page = Page(table, wanted, _page_size(limit))
         same: list[Candidate] = []
         while True:
             rows = self._answers.get(page, partial(self._read_page, page))
@@ -162,25 +175,29 @@ class DatabaseReader(StoreReader):
                 yield from sorted(same, reverse=True)
                 return
             identity, microseconds, _ = rows[-1]
-            page = replace(page, before=(microseconds, identity))
+            page = page._replace(before=(microseconds, identity))
 
-    def _read_page(self, page: sql.Page) -> Rows:
+    def _read_page(self, page: Page) -> Rows:
         """Rows are added far more often than taken away: the page is hardly ever older than it was."""
         oldest = self._answers.oldest
         since = oldest.get(page)
-        rows = [] if since is None else self._read(sql.newest(page, since, indexed=self._indexed))
+        rows = [] if since is None else self._read(self._newest(page, since))
         if len(rows) < page.size:
-            rows = self._read(sql.newest(page, None, indexed=self._indexed))
+            rows = self._read(self._newest(page))
         if len(rows) == page.size and page.before is None and page.wanted.above is None:
             if len(oldest) >= MAX_OLDEST:
                 oldest.clear()
             oldest[page] = rows[-1][1]
         return rows
 
+    def _newest(self, page: Page, since: int | None = None) -> Query:
+        text = sql.NEWEST[page.table, self._indexed]
+        return Query(text, (*_matching(page.table, page.wanted, since, page.before), page.size))
+
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         ids = self._answers.ids([row.id for row in chosen])
         for start in range(0, len(ids), WIDE_ROWS):
-            for cells in self._rows(sql.whole(table, ids[start : start + WIDE_ROWS])):
+            for cells in self._rows(sql.WHOLE[table], ids[start : start + WIDE_ROWS]):
                 identity, microseconds, *_ = cells
                 number, epoch = sql.row_number(identity, microseconds), microseconds // 1000
                 make = partial(_row, number, table)
@@ -191,40 +208,44 @@ class DatabaseReader(StoreReader):
                     yield make(cells, epoch)
 
     def named(self, names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self._numbers(sql.by_name(names)))
+        return tuple(self._numbers(sql.BY_NAME, tuple(names)))
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
-        found = self._rows(sql.matching(table, wanted, self._answers.ids(ids)))
+        found = self._rows(sql.MATCHING[table], *_matching(table, wanted), self._answers.ids(ids))
         return sorted(self._candidates(found), reverse=True)
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
-        return self._numbers(sql.with_words(words))
+        parts = [part for word in words for part in re.findall(r"\w+", word)]
+        return self._numbers(sql.WITH_WORDS, " & ".join(f"{part}:*" for part in parts))
 
     def containing(self, words: Sequence[str], ids: Sequence[int]) -> frozenset[int]:
-        return frozenset(self._numbers(sql.containing(words, self._answers.ids(ids))))
+        forms = tuple(words), tuple(map(escaped, words))
+        return frozenset(self._numbers(sql.CONTAINING, self._answers.ids(ids), *forms))
 
     def groups(
         self, wanted: Wanted, ids: Sequence[int] | None = None, without: Collection[int] = ()
     ) -> list[RowGroup]:
         chosen = None if ids is None else self._answers.ids(ids)
-        rows = self._rows(sql.groups(wanted, chosen, self._answers.ids(without)))
+        but = self._answers.ids(without)
+        rows = self._rows(sql.GROUPS, *_filters("observations", wanted), but, chosen)
         return [RowGroup(*row) for row in rows]
 
     def lost_concepts(self, wanted: Wanted, without: Collection[int] = ()) -> dict[str, int]:
         if wanted.concepts is None or not wanted.projects:
             return {}
-        rows = self._rows(sql.lost_concepts(wanted, self._answers.ids(without)))
+        but = self._answers.ids(without)
+        rows = self._rows(sql.LOST_CONCEPTS, *_filters("observations", wanted), but)
         return {text(concept): number for concept, number in rows}
 
     def all_rows(self) -> int:
         return int(self._rows(sql.ALL_ROWS)[0][0])
 
     def how_many(self, wanted: Wanted) -> int:
-        return int(self._rows(sql.how_many(wanted.projects))[0][0])
+        return int(self._rows(sql.HOW_MANY, wanted.projects)[0][0])
 
     def files_of_session(self, session: str) -> Iterator[Cell]:
         if session:
-            for row in self._rows(sql.files_of_session(session)):
+            for row in self._rows(sql.FILES_OF_SESSION, session):
                 yield from row
 
     def files_outside(
@@ -232,16 +253,15 @@ class DatabaseReader(StoreReader):
         wanted: Wanted,
         roots: Sequence[str],  # noqa: ARG002 - those below a root are for the caller to leave out
     ) -> Iterator[tuple[int, str, Cell, Cell]]:
-        for identity, microseconds, *rest in self._rows(sql.files_outside(wanted)):
+        for identity, microseconds, *rest in self._rows(sql.FILES_OUTSIDE, wanted.projects):
             project, read, modified = rest
             yield self._answers.number_of(identity, microseconds), project, read, modified
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
-        page = sql.Page("observations", wanted, _page_size(limit))
-        query = sql.newest(page, None, indexed=self._indexed)
+        query = self._newest(Page("observations", wanted, _page_size(limit)))
         plan = {"present": "index", "missing": "table", "needless": "small table"}[self._index]
         parameters = [json.dumps(p) if isinstance(p, tuple) else p for p in query.parameters]
-        steps = self._read(sql.Query("EXPLAIN " + query.text, query.parameters))
+        steps = self._read(query._replace(text="EXPLAIN " + query.text))
         told = tuple(row[0] for row in steps)
         return (ExplainedQuery(plan, query.text, tuple(parameters), told),)
 
@@ -264,20 +284,43 @@ class DatabaseReader(StoreReader):
             number = self._answers.number_of(identity, microseconds)
             yield Candidate(microseconds // 1000, project, number)
 
-    def _numbers(self, query: sql.Query) -> list[int]:
-        """Those of the rows of which the query gives id and microseconds."""
-        return [self._answers.number_of(*row) for row in self._rows(query)]
+    def _present(self, names: tuple[str, ...], prefixes: tuple[str, ...]) -> Rows:
+        """Names of projects, perhaps also of others, each with whether it has an observation."""
+        return self._rows(sql.PRESENT, prefixes, names) if self._indexed else self._rows(sql.NAMES)
 
-    def _rows(self, query: sql.Query) -> Rows:
+    def _numbers(self, text: str, *parameters: Parameter) -> list[int]:
+        """Those of the rows of which the query gives id and microseconds."""
+        return [self._answers.number_of(*row) for row in self._rows(text, *parameters)]
+
+    def _rows(self, text: str, *parameters: Parameter) -> Rows:
         """What the query says of this state, now or when it was asked before."""
+        query = Query(text, parameters)
         return self._answers.get(query, partial(self._read, query))
 
-    def _read(self, query: sql.Query) -> Rows:
+    def _read(self, query: Query) -> Rows:
         if self._session is None:
             raise self.trouble or StoreError("closed", path=self.version.path, reason="away")
         rows = self._session.rows(query)
         self.has_read = True
         return rows
+
+
+def _filters(table: Table, wanted: Wanted) -> tuple[Parameter, ...]:
+    """The parameters $1 to $4."""
+    observed = table == "observations"
+    types, concepts = (wanted.types, wanted.concepts) if observed else (None, None)
+    return wanted.projects, types, concepts, wanted.platform
+
+
+def _matching(
+    table: Table, wanted: Wanted, since: int | None = None, before: Position | None = None
+) -> tuple[Parameter, ...]:
+    """The parameters $1 to $8. Rows at the very bounds of `wanted` may be among those that match."""
+    if since is None and wanted.above is not None:
+        since = sql.microseconds_of(wanted.above)
+    if before is None and wanted.upto is not None:
+        before = sql.microseconds_of(wanted.upto) + 1, ""
+    return (*_filters(table, wanted), wanted.not_of, since, *(before or (None, None)))
 
 
 def _page_size(limit: int) -> int:
