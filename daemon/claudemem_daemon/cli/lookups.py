@@ -67,7 +67,8 @@ def search_command(
         screen.print_observations(rows)
     count = counted(len(rows), "row") if rows else "no row of this repository"
     verb = "holds" if len(rows) <= 1 else "hold"
-    screen.say(f"{count} {verb} {plain(text, 100)!r}", "dim", errors=True)
+    how = "" if "fts5" in shape["how"] else "; no full-text index"
+    screen.say(f"{count} {verb} {plain(text, 100)!r}{how}", "dim", errors=True)
     screen.warn(shape["warnings"])
 
 
