@@ -148,15 +148,19 @@ class Pipeline:
 
     def ask(self, question: Question, deadline: Deadline) -> Answer:
         """The rows, inside the deadline; what could not be read in time is a warning."""
+        with each_path_once():
+            return self._answer(question, self.resolved(question), deadline)
+
+    def _answer(self, question: Question, resolved: ResolvedQuestion, deadline: Deadline) -> Answer:
         # Rows depend on the session only where its own are left out, never on who reads them.
         session = question.session_id if question.since is not None else None
         key = replace(question, session_id=session, transcript_path=None, human=False)
-        with each_path_once():
-            answer = self.memo.value(("rows", key), lambda: self._ask(key, deadline), _rows_weight)
+        answer = self.memo.value(
+            ("rows", key), lambda: self._select(question, resolved, deadline), _rows_weight
+        )
         return answer._replace(resolved=answer.resolved.asked_by(question))
 
-    def _ask(self, question: Question, deadline: Deadline) -> Answer:
-        resolved = self.resolved(question)
+    def _select(self, question: Question, resolved: ResolvedQuestion, deadline: Deadline) -> Answer:
         selection = select(resolved, self.pool, deadline)
         if _lost(resolved, selection):
             # The located store is gone: whether there is none now, locating it again has to say.
@@ -175,16 +179,18 @@ class Pipeline:
         unit: Unit = "utf16",
     ) -> ContextAnswer:
         """The rows and their text, which `cap` (in `unit`) limits besides the setting."""
-
-        def make() -> ContextAnswer:
-            answer = self.ask(question, deadline)
-            return ContextAnswer(answer, self.render(answer, cap=cap, unit=unit, deadline=deadline))
-
         with each_path_once():
+            resolved = self.resolved(question)
             key = question
-            if not self.resolved(question).settings.show_last_message and question.since is None:
+            if not resolved.settings.show_last_message and question.since is None:
                 # Nothing in the text is the session's own.
                 key = replace(question, session_id=None, transcript_path=None)
+
+            def make() -> ContextAnswer:
+                answer = self._answer(question, resolved, deadline)
+                context = self.render(answer, deadline, cap=cap, unit=unit)
+                return ContextAnswer(answer, context)
+
             return self.memo.value(
                 ("text", key, cap, unit),
                 make,
@@ -193,17 +199,11 @@ class Pipeline:
             )
 
     def render(
-        self,
-        answer: Answer,
-        *,
-        cap: int | None = None,
-        unit: Unit = "utf16",
-        deadline: Deadline | None = None,
+        self, answer: Answer, deadline: Deadline, *, cap: int | None = None, unit: Unit = "utf16"
     ) -> Context:
         """The text for rows that were already selected; of those that can be written in time."""
         resolved, selection = answer.resolved, answer.selection
         question, settings = resolved.question, resolved.settings
-
         environ = _without(os.environ, resolved.checkout_env.refused)
         zone = self._steps.value(("zone", environ.get("TZ")), lambda: read_zone(environ))
         prior = PriorMessage("", ())
@@ -227,10 +227,10 @@ class Pipeline:
     ) -> tuple[ResolvedQuestion, Explanation]:
         """Why these rows: where each row ends, the SQL and its plan, one row's fate."""
         with each_path_once():
-            answer = self._ask(question, deadline)
-            resolved, selection = answer.resolved, answer.selection
-            left_out = self.render(answer, deadline=deadline).left_out
-            shown = len(selection.observations) - left_out
+            answer = self._select(question, self.resolved(question), deadline)
+            left_out = self.render(answer, deadline).left_out
+            shown = len(answer.selection.observations) - left_out
+            resolved, selection = answer
             return resolved, explain(resolved, selection, shown, self.pool, deadline, row)
 
     def reload(self) -> Settings:
@@ -242,10 +242,8 @@ class Pipeline:
         self.pool.close()
 
 
-def writing_time(selection: Selection, deadline: Deadline | None) -> Callable[[], bool]:
+def writing_time(selection: Selection, deadline: Deadline) -> Callable[[], bool]:
     """Tells when no further row may be written, for those that are must still be joined."""
-    if deadline is None:
-        return lambda: False
     joining = sum([JOINING + JOINING_TEXT * shown.row.size for shown in selection.observations])
     until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
     return lambda: until.passed

@@ -197,7 +197,7 @@ def context(
         prior_message=prior.text,
         cap=cap,
         unit=unit,
-        late=writing_time(chosen, deadline),
+        late=writing_time(chosen, deadline or Deadline.after(60)),
         rendered=rendered if rendered is not None else Derived(),
     )
     made = make_context(request)

@@ -120,7 +120,7 @@ MUTATIONS: Final = (
     Mutation(
         "an entry is taken again only in its own style",
         "context/entries.py",
-        "known.style != request.style",
+        "known.style != self.style",
         "False",
         "context/test_page.py",
     ),

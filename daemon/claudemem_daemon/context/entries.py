@@ -34,7 +34,7 @@ def timeline(sessions: Sequence[Summary], request: ContextRequest) -> Timeline:
     not newer; at most what the budget could hold, and what was rendered before it got late. A row
     that cannot be written is in none of the numbers.
     """
-    writer = _Writer(request)
+    writer = _Writer(request, request.style)
     observations, limit = request.selection.observations, request.budget.limit
     entries: list[Entry] = []
     waiting = list(reversed(sessions))
@@ -63,6 +63,7 @@ class _Writer:
     """Writes entries one below the other, and knows what the row above says."""
 
     request: ContextRequest
+    style: tuple[object, ...]
     moment: Moment | None = None
     """Of the row above; of a session's line, that may have to go, it is not taken."""
     origin: str = ""
@@ -78,14 +79,15 @@ class _Writer:
     def _entry(self, shown: Observation | Summary, *, full: bool) -> Entry:
         request, row = self.request, shown.row
         known = request.rendered.get(row)
-        if known is not None and known.style != request.style:
+        if known is not None and known.style != self.style:
             known = None
         moment = request.clock.at(shown.shown_at) if known is None else known.moment
         origin = request.origin(row.project)
+        is_session = isinstance(shown, Summary)
         time, label = moment.time, origin
-        if not row.of_session and moment == self.moment:
+        if not is_session and moment == self.moment:
             time = ""
-        if not row.of_session and origin and origin == self.origin:
+        if not is_session and origin and origin == self.origin:
             label = request.formatter.same_origin or origin
         details = (full, time, label, shown.of)
         if known is None or known.details != details:
@@ -94,11 +96,11 @@ class _Writer:
                 entry = _session_entry(shown, said, label, request)
             else:
                 entry = _observation_entry(shown, said, label, request, full)
-            known = RenderedEntry(request.style, moment, details, entry)
+            known = RenderedEntry(self.style, moment, details, entry)
             request.rendered.put(row, known)
         # Only now: the row above is one that could be written.
-        self.origin = "" if row.of_session else origin
-        if not row.of_session:
+        self.origin = "" if is_session else origin
+        if not is_session:
             self.moment = moment
         return known.entry
 

@@ -73,9 +73,9 @@ class _Page:
     figures: bool = False
     """Whether any entry has token figures, shown or not."""
 
-    def add(self, *lines: str, size: int | None = None) -> None:
+    def add(self, *lines: str) -> None:
         self.lines += lines
-        self.size += self.budget.size(lines) if size is None else size
+        self.size += self.budget.size(lines)
 
     @property
     def fits(self) -> bool:
@@ -173,15 +173,14 @@ class Draft:
                 page.add(self._heading(entry, same_day=moment.day == day))
                 day, offset = moment.day, moment.offset
             line, plain, body = entry.sizes
-            if cut.figures:
-                page.add(entry.line, size=line)
-            else:
-                page.add(entry.plain, size=plain)
+            page.lines.append(entry.line if cut.figures else entry.plain)
+            page.size += line if cut.figures else plain
             page.figures = page.figures or entry.line is not entry.plain
             if entry.body:
                 bodies -= 1
                 if bodies >= 0:
-                    page.add(*entry.body, size=body)
+                    page.lines += entry.body
+                    page.size += body
             page.trimmed += entry.shortened or (bool(entry.body) and bodies < 0)
 
     def _heading(self, entry: Entry, *, same_day: bool) -> str:

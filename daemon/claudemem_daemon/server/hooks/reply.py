@@ -203,7 +203,7 @@ class _Reply:
         if spare:
             chars = answer.resolved.settings.context_chars
             most = (chars if most is None else min(most, chars)) - spare
-        return self.pipeline.render(answer, cap=most, unit=unit, deadline=self.deadline)
+        return self.pipeline.render(answer, self.deadline, cap=most, unit=unit)
 
 
 def _highest(marks: Marks, path: str) -> int:
