@@ -79,6 +79,12 @@ class Memo:
         entry = self._entries.get(key)
         return entry.value if entry is not None else None
 
+    def last_of(self, kind: str) -> list[Any]:
+        """Those whose keys begin with `kind`, the one used longest ago first."""
+        with self._lock:
+            entries = list(self._entries.items())
+        return [entry.value for key, entry in entries if isinstance(key, tuple) and key[0] == kind]
+
     def put(self, key: Hashable, value: Dependent, weight: int = 0) -> None:
         dependencies = tuple(dict.fromkeys(value.dependencies))
         weight += BASE_WEIGHT + DEPENDENCY_WEIGHT * len(dependencies)

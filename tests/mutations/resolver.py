@@ -53,8 +53,8 @@ MUTATIONS: Final = (
     Mutation(
         "core.bare in a .git file's target",
         "layout.py",
-        'return Found("dot_bare", None, real, f"{marker} is the bare repository {real}")',
-        'return Found("plain", folder, real, f"{marker} is the bare repository {real}", None, folder)',
+        'return Repository("dot_bare", f"{marker} is the bare repository {real}", None, real)',
+        'return Repository("plain", "", folder, real, main)',
     ),
     Mutation(
         "a relative link is relative to its file",

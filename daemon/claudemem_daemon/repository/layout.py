@@ -3,15 +3,16 @@
 Whose a folder is, its repository decides and not the folder: a `.git` that leads to a git directory
 is taken at its word only where that directory's own record does not say otherwise. So a copy of a
 checkout, or one made to look like another's, has no part in the other's memory.
+
+What is found here is a `Repository` without its list of worktrees and without a name.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Final, NamedTuple
+from typing import Final
 
 from claudemem_daemon.dependencies import (
-    Dependency,
     file_identity,
     file_state,
     is_folder,
@@ -20,83 +21,43 @@ from claudemem_daemon.dependencies import (
     something_at,
     unrecorded,
 )
-from claudemem_daemon.repository import gitfiles
+from claudemem_daemon.repository import gitfiles, records
 from claudemem_daemon.repository.gitfiles import same_folder
-from claudemem_daemon.repository.model import Kind
-from claudemem_daemon.repository.records import (
-    LinkText,
-    common_dir_of,
-    core_worktree,
-    is_admin_dir,
-    is_alone,
-    is_of_submodule,
-    layout_of,
-    leads_to,
-    main_folder,
-    named_common_dir,
-    read_link_text,
-    recorded_folder,
-)
+from claudemem_daemon.repository.model import LinkText, Repository, main_checkout
+from claudemem_daemon.repository.records import leads_to
 from claudemem_daemon.warning import AnswerWarning
 
 MAX_LEVELS: Final = 256
 
-
-class Found(NamedTuple):
-    """What the `.git` of a folder leads to."""
-
-    kind: Kind
-    top: str | None
-    """The checkout's root; None inside a bare repository."""
-    common_dir: str | None
-    """The git directory that all checkouts share; None where it is not there or not ours."""
-    how: str
-    admin_dir: str | None = None
-    """A linked worktree's own folder below the common dir."""
-    main: str | None = None
-    """The main checkout, where these files alone tell it."""
-    text: LinkText | None = None
-    """Of a link whose git directory is not there."""
-    excluded_by: tuple[str, ...] = ()
-    """Other folders whose exclusion is this one's too."""
-    warnings: tuple[AnswerWarning, ...] = ()
-    dependencies: tuple[Dependency, ...] = ()
-    unsure: bool = False
-    """Whether these files alone do not tell the main checkout."""
-    real: str = ""
-    """The folder where the search began, without links."""
-    gone: bool = False
-    """Whether there is no such folder."""
+NOT_FOUND: Final = Repository("none", "no repository around this folder")
 
 
-NOT_FOUND: Final = Found("none", None, None, "no repository around this folder")
-
-
-def find(cwd: str, home: str | None) -> Found:
+def find(cwd: str, home: str | None) -> Repository:
     """The repository around the absolute path `cwd`."""
     with recording() as recorded:
         found = _around(cwd, home)
     return found._replace(dependencies=tuple(recorded.values()))
 
 
-def _around(cwd: str, home: str | None) -> Found:
+def _around(cwd: str, home: str | None) -> Repository:
     real = real_path(cwd)
     with unrecorded():
         gone = not is_folder(real)
-    found = (NOT_FOUND if gone else _walk(real, home))._replace(real=real, gone=gone)
+    found = NOT_FOUND if gone else _walk(real, home)
     if cwd != found.top:
         # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
         file_identity(cwd)
+    found = found._replace(cwd=cwd, real=real, gone=gone)
     if found.common_dir is None:
         return found
     warnings = (*found.warnings, *_other_owner(found.common_dir))
     return found._replace(warnings=warnings, unsure=_is_unsure(found, found.common_dir))
 
 
-def _walk(start: str, home: str | None) -> Found:
+def _walk(start: str, home: str | None) -> Repository:
     """Walk up from `start` (real). The home folder counts as a repository only for itself: dotfiles
     under git do not make one project of all that is below."""
-    inner: Found | None = None
+    inner: Repository | None = None
     folder = start
     for _ in range(MAX_LEVELS):
         if folder == home and folder != start:
@@ -116,17 +77,17 @@ def _walk(start: str, home: str | None) -> Found:
     return inner or NOT_FOUND
 
 
-def _is_unsure(found: Found, common_dir: str) -> bool:
+def _is_unsure(found: Repository, common_dir: str) -> bool:
     if found.kind == "separate":
-        return layout_of(common_dir)[1] is None
+        return records.layout_of(common_dir)[1] is None
     # Named `.git`, such a directory looks like one in a checkout, but nothing is beside it. That
     # something comes or goes there would be the rarest of news, and is told all day.
     with unrecorded():
         linked = found.admin_dir is not None or found.top is None
-        return linked and found.kind == "plain" and is_alone(common_dir)
+        return linked and found.kind == "plain" and records.is_alone(common_dir)
 
 
-def _without_marker(folder: str, start: str) -> Found | None:
+def _without_marker(folder: str, start: str) -> Repository | None:
     """A bare repository, the inside of a `.git` folder, or a jj workspace. Any checkout can hold
     what looks like one, so a checkout around it wins."""
     head, jj = os.path.join(folder, "HEAD"), os.path.join(folder, ".jj")
@@ -138,12 +99,13 @@ def _without_marker(folder: str, start: str) -> Found | None:
         is_repository, is_workspace = gitfiles.is_git_dir(folder), something_at(jj)
     if is_repository:
         file_state(folder)
-        kind, main = layout_of(folder)
-        return Found(kind, None, folder, f"{folder} is a git directory", None, main)
+        kind, main = records.layout_of(folder)
+        how = f"{folder} is a git directory"
+        return Repository(kind, how, None, folder, main_checkout(main))
     return _jj_workspace(folder, jj) if is_workspace else None
 
 
-def checkout_at(folder: str) -> Found | None:
+def checkout_at(folder: str) -> Repository | None:
     """What the `.git` of a folder makes of it; None for a `.git` folder without a repository."""
     marker = git_dir = os.path.join(folder, ".git")
     text = None
@@ -151,12 +113,12 @@ def checkout_at(folder: str) -> Found | None:
         target = gitfiles.read_gitlink(marker)
         if target is None:
             return _unreadable(folder, f"{marker} is not a link to a git directory", None)
-        text = read_link_text(target)
+        text = records.read_link_text(target)
         git_dir = gitfiles.on_this_system(target) or ""
         if not git_dir:
             return _unreadable(folder, f"{marker} names a path of another system", text)
     real = real_path(git_dir)
-    if gitfiles.is_of_worktree(real) or is_admin_dir(real):
+    if gitfiles.is_of_worktree(real) or records.is_admin_dir(real):
         return _linked_worktree(folder, real)
     if gitfiles.is_git_dir(real):
         return _main_checkout(folder, marker, real)
@@ -165,61 +127,64 @@ def checkout_at(folder: str) -> Found | None:
     return _unreadable(folder, f"the git directory that {marker} names is not there", text)
 
 
-def _unreadable(folder: str, problem: str, text: LinkText | None) -> Found:
-    """No word of the link is repeated here: warnings are read by a model, and anyone can bring a
-    link."""
+def _unreadable(folder: str, problem: str, text: LinkText | None) -> Repository:
+    """No word of the link is repeated in a warning: a model reads it, and anyone can bring a link."""
     if text is None:
         message = f"{problem}: no repository here; git worktree repair may mend it"
-        return Found("none", None, None, problem, warnings=_told("unreadable", folder, message))
+        return Repository("none", problem, warnings=_warned("unreadable", folder, message))
     message = (
         f"{problem}: answered by the names in the link alone; git worktree repair, run in the main"
         " checkout, may mend it"
     )
-    warnings = _told("unreadable", folder, message)
-    how = f"{problem}; its text says {text.project} and {text.worktree_id}"
-    return Found("unreachable", folder, None, how, None, None, text, (text.main,), warnings)
+    return Repository(
+        "unreachable",
+        f"{problem}; its text says {text.project} and {text.worktree_id}",
+        folder,
+        warnings=_warned("unreadable", folder, message),
+        excluded_by=(text.main,),
+        link_text=text,
+    )
 
 
-def _told(what: str, folder: str, message: str) -> tuple[AnswerWarning, ...]:
-    return (AnswerWarning(f"git_{what}", message, path=folder),)
-
-
-def _contradicted(folder: str, git_dir: str, why: str) -> Found:
+def _contradicted(folder: str, git_dir: str, why: str) -> Repository:
     message = (
         f"{folder}/.git leads to a git directory that is not this folder's ({why}): answered for"
         " the folder alone; in a checkout of your own, git worktree repair mends the link"
     )
-    return Found(
+    return Repository(
         "none",
-        folder,
-        None,
         f"{folder}/.git leads to {git_dir}, and {why}",
-        excluded_by=(main_folder(common_dir_of(git_dir)),),
-        warnings=_told("contradicted", folder, message),
+        folder,
+        warnings=_warned("contradicted", folder, message),
+        excluded_by=(records.main_folder(records.common_dir_of(git_dir)),),
     )
 
 
-def unproven(folder: str, git_dir: str) -> Found:
+def unproven(folder: str, git_dir: str) -> Repository:
     """A main checkout that another folder may be as well: its names count, and no worktree's."""
     message = (
         f"{folder}/.git leads to a git directory that does not tell whose it is: worktrees are left"
         " out; `git config core.worktree FOLDER`, run there, tells"
     )
     how = f"{folder}/.git leads to {git_dir}, which does not tell whose it is"
-    warnings = _told("contradicted", folder, message)
-    return Found("separate", folder, None, how, None, folder, warnings=warnings)
+    warnings = _warned("contradicted", folder, message)
+    return Repository("separate", how, folder, None, main_checkout(folder), warnings)
 
 
-def _main_checkout(folder: str, marker: str, real: str) -> Found:
+def _warned(what: str, folder: str, message: str) -> tuple[AnswerWarning, ...]:
+    return (AnswerWarning(f"git_{what}", message, path=folder),)
+
+
+def _main_checkout(folder: str, marker: str, real: str) -> Repository:
     """`marker`, the `.git` of `folder`, is the git directory or leads to it."""
-    own = real == marker
+    own, main = real == marker, main_checkout(folder)
     config = gitfiles.read_config(real)
     if gitfiles.truth(config.get("core.bare")):
         # A bare repository has no checkout: only the folder around it may stand for it.
         if not same_folder(os.path.dirname(real), folder):
             return _contradicted(folder, real, "it is a bare repository elsewhere")
-        return Found("dot_bare", None, real, f"{marker} is the bare repository {real}")
-    recorded = core_worktree(config, real)
+        return Repository("dot_bare", f"{marker} is the bare repository {real}", None, real)
+    recorded = records.core_worktree(config, real)
     warnings: tuple[AnswerWarning, ...] = ()
     if recorded is not None and not same_folder(recorded, folder):
         if leads_to(recorded, real):
@@ -231,44 +196,44 @@ def _main_checkout(folder: str, marker: str, real: str) -> Found:
             )
             warnings = (AnswerWarning("core_worktree_ignored", message, path=folder),)
     if own:
-        how = f"{marker} is its git directory"
-        return Found("plain", folder, real, how, None, folder, warnings=warnings)
+        return Repository("plain", f"{marker} is its git directory", folder, real, main, warnings)
     if recorded is None and os.path.basename(real) == ".git":
-        if is_alone(real):
+        if records.is_alone(real):
             return unproven(folder, real)
         return _contradicted(folder, real, "it is the one of the folder around it")
-    if is_of_submodule(real):
-        return Found("submodule", folder, real, f"{marker} names {real}: a submodule", None, folder)
+    if records.is_of_submodule(real):
+        return Repository("submodule", f"{marker} names {real}: a submodule", folder, real, main)
     how = f"{marker} names the separate git directory {real}"
-    return Found("separate", folder, real, how, None, folder)
+    return Repository("separate", how, folder, real, main)
 
 
-def _linked_worktree(folder: str, admin: str) -> Found:
+def _linked_worktree(folder: str, admin: str) -> Repository:
     """`admin` is, or says that it is, a folder of `<common dir>/worktrees`."""
     list_folder = os.path.dirname(admin)
     common = os.path.dirname(list_folder)
-    named = named_common_dir(admin)
+    named = records.named_common_dir(admin)
     warnings: tuple[AnswerWarning, ...] = ()
     if named != common or os.path.basename(list_folder) != "worktrees":
         if named is None or not gitfiles.is_git_dir(named):
             problem = f"{admin}/commondir leads to no git directory"
-            if not is_admin_dir(admin):
-                return _unreadable(folder, problem, read_link_text(admin))
+            if not records.is_admin_dir(admin):
+                return _unreadable(folder, problem, records.read_link_text(admin))
             message = f"{problem}: git works there again with ../.. in it"
-            warnings = _told("unreadable", folder, message)
+            warnings = _warned("unreadable", folder, message)
         elif same_folder(list_folder, os.path.join(named, "worktrees")):
             common = named
         else:
             return _contradicted(folder, admin, "its repository has no such worktree")
-    recorded = recorded_folder(admin)
+    recorded = records.recorded_folder(admin)
     if recorded is not None and not same_folder(recorded, folder) and leads_to(recorded, admin):
         return _contradicted(folder, admin, "its repository has this worktree elsewhere")
-    kind, main = layout_of(common)
+    kind, main = records.layout_of(common)
     how = f"{folder}/.git leads to {admin}, and its commondir to {common}"
-    return Found(kind, folder, common, how, admin, main, warnings=warnings)
+    found = Repository(kind, how, folder, common, main_checkout(main), warnings)
+    return found._replace(admin_dir=admin)
 
 
-def _jj_workspace(folder: str, jj: str) -> Found | None:
+def _jj_workspace(folder: str, jj: str) -> Repository | None:
     """The main workspace, whose `.jj/repo` is the repository; or one whose `.jj/repo` is a file that
     names it. jj keeps no record of the folders of workspaces, so that one has the names alone."""
     repo = os.path.join(jj, "repo")
@@ -276,15 +241,15 @@ def _jj_workspace(folder: str, jj: str) -> Found | None:
     if is_folder(repo):
         common = os.path.join(repo, "store", "git")
         if real_path(common) == common and gitfiles.is_git_dir(common):
-            return Found("plain", folder, common, how, None, folder)
-        return Found("none", folder, None, how)
+            return Repository("plain", how, folder, common, main_checkout(folder))
+        return Repository("none", how, folder)
     named = gitfiles.read_line(repo)
     main = gitfiles.resolve(named, jj).removesuffix("/.jj/repo") if named is not None else ""
     name = os.path.basename(main)
     if not name or not is_folder(os.path.join(main, ".jj", "repo")):
         return None
     text = LinkText(main, name, os.path.basename(folder))
-    return Found("plain", folder, None, f"{how} of {main}", text=text, excluded_by=(main,))
+    return Repository("plain", f"{how} of {main}", folder, excluded_by=(main,), link_text=text)
 
 
 def _other_owner(common_dir: str) -> tuple[AnswerWarning, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal, NamedTuple
 
 from claudemem_daemon.dependencies import Dependency, FileDependency
@@ -36,22 +37,59 @@ class Worktree(NamedTuple):
     worktree), a former folder's, the symbolic link's through which `cwd` came."""
 
 
+def main_checkout(path: str | None) -> Worktree | None:
+    return None if path is None else Worktree(path, os.path.basename(path), main=True)
+
+
+def linked_worktree(path: str, first_name: str, admin_id: str | None = None) -> Worktree:
+    """`first_name` is that of its folder when it was made."""
+    name = os.path.basename(path)
+    other_names = (first_name,) if first_name != name else ()
+    return Worktree(path, name, admin_id, other_names=other_names)
+
+
+class LinkText(NamedTuple):
+    """What the text of a worktree's link says where the git directory it names is not there: in a
+    container, behind a drive that is not mounted, after `git worktree prune`. claude-mem names rows
+    by it, `<main checkout>/.git/worktrees/<worktree>`."""
+
+    main: str
+    """The main checkout, or the repository's folder; not to be opened: a link can name any folder."""
+    project: str
+    """P of the contract."""
+    worktree_id: str
+
+
 class Repository(NamedTuple):
     """What a working directory belongs to; `kind` "none" is a folder outside any repository, or one
     that has no part in the repository its `.git` leads to; "unreachable" one whose git directory is
     not there, known by the text of its link alone."""
 
     kind: Kind
-    cwd: str
-    name: str
-    """P of the contract: names the rows of the main checkout."""
     resolved_by: str
     """One line: how it was found, for `explain` and `worktrees`."""
     top: str | None = None
     """Root of the checkout that holds `cwd`; None in a bare repository or outside any."""
     common_dir: str | None = None
+    """The git directory that all checkouts share; None where it is not there or not ours."""
     main: Worktree | None = None
     """None for a bare repository, and where the main checkout cannot be told."""
+    warnings: tuple[AnswerWarning, ...] = ()
+    excluded_by: tuple[str, ...] = ()
+    """Other folders whose exclusion is this one's too, and but for kind "none" their mapped stores."""
+    cwd: str = ""
+    real: str = ""
+    """`cwd` without links."""
+    gone: bool = False
+    """Whether there is no such folder."""
+    admin_dir: str | None = None
+    """The folder of the linked worktree that holds `cwd` below the common dir."""
+    link_text: LinkText | None = None
+    """Of a link whose git directory is not there."""
+    unsure: bool = False
+    """Whether git's own files do not tell the main checkout."""
+    name: str = ""
+    """P of the contract: names the rows of the main checkout."""
     worktrees: tuple[Worktree, ...] = ()
     """Linked worktrees, in the order of `git worktree list`."""
     current: Worktree | None = None
@@ -61,10 +99,7 @@ class Repository(NamedTuple):
     of a symbolic link through which `cwd` came."""
     superproject: Repository | None = None
     """For a submodule: the repository around it, whose memory comes after its own."""
-    warnings: tuple[AnswerWarning, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
-    excluded_by: tuple[str, ...] = ()
-    """Other folders whose exclusion is this one's too, and but for kind "none" their mapped stores."""
 
     @property
     def linked(self) -> Worktree | None:

@@ -117,12 +117,14 @@ def _checkout(folder: str) -> Checkout | None:
     if not something_at(os.path.join(folder, ".git")):
         return None
     found = checkout_at(folder)
-    if found is None or (found.common_dir is None and (found.text or found.top is None)):
+    if found is None or (found.common_dir is None and (found.link_text or found.top is None)):
         return None
     identity = folder_identity(found.common_dir or folder)
     if identity is None:
         return None
-    name = os.path.basename(found.main or folder)
-    if found.main is None and found.common_dir is not None:
+    own_name = name = os.path.basename(folder)
+    if found.main is not None:
+        name = found.main.name
+    elif found.common_dir is not None:
         name = named_after(found.common_dir, found.kind)
-    return Checkout(folder, identity, frozenset((os.path.basename(folder), name)))
+    return Checkout(folder, identity, frozenset((own_name, name)))

@@ -5,27 +5,15 @@ from __future__ import annotations
 import os
 import re
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from claudemem_daemon.dependencies import file_state, is_folder, real_path, something_at
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.gitfiles import is_windows, same_folder
-from claudemem_daemon.repository.model import Kind
+from claudemem_daemon.repository.model import Kind, LinkText
 
 _LINK: Final = re.compile(r"(.*[^/])/+worktrees/+([^/]+)/*", re.DOTALL)
 JJ_STORE: Final = "/.jj/repo/store/git"
-
-
-class LinkText(NamedTuple):
-    """What the text of a worktree's link says where the git directory it names is not there: in a
-    container, behind a drive that is not mounted, after `git worktree prune`. claude-mem names rows
-    by it, `<main checkout>/.git/worktrees/<worktree>`."""
-
-    main: str
-    """The main checkout, or the repository's folder; not to be opened: a link can name any folder."""
-    project: str
-    """P of the contract."""
-    worktree_id: str
 
 
 def read_link_text(target: str) -> LinkText | None:

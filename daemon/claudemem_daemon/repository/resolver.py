@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 from claudemem_daemon.dependencies import (
@@ -22,14 +21,12 @@ from claudemem_daemon.memo import Memo
 from claudemem_daemon.notices import watch
 from claudemem_daemon.repository import layout
 from claudemem_daemon.repository.gitfiles import same_folder
-from claudemem_daemon.repository.layout import Found
-from claudemem_daemon.repository.model import Repository, Worktree
+from claudemem_daemon.repository.model import Repository, Worktree, linked_worktree
 from claudemem_daemon.repository.records import around, named_after
 from claudemem_daemon.repository.separate import with_main
 from claudemem_daemon.repository.worktrees import Listing, list_worktrees
 from claudemem_daemon.warning import AnswerWarning
 
-MAX_KNOWN: Final = 512
 WORKTREE_WEIGHT: Final = 20
 """Bytes; the worktrees themselves belong to their list, which is shared."""
 
@@ -47,9 +44,6 @@ class Repositories:
     def __init__(self, home: str | None, memo: Memo | None = None) -> None:
         self._home = os.path.realpath(home) if home else None
         self._memo = memo or Memo()
-        self._known: OrderedDict[str, Repository] = OrderedDict()
-        """By common dir, or by folder outside any."""
-        self._lock = threading.Lock()
 
     def resolve(self, cwd: str | None) -> Repository:
         """The repository that holds `cwd`; kind "none" outside any.
@@ -72,50 +66,43 @@ class Repositories:
     def _resolved(self, cwd: str) -> Repository:
         with recording() as recorded:
             repository = self._resolve(cwd)
-        repository = repository._replace(dependencies=tuple(recorded.values()))
-        key = repository.common_dir or repository.cwd
-        with self._lock:
-            self._known[key] = repository
-            self._known.move_to_end(key)
-            while len(self._known) > MAX_KNOWN:
-                self._known.popitem(last=False)
-        return repository
+        return repository._replace(dependencies=tuple(recorded.values()))
 
     def known(self) -> tuple[Repository, ...]:
-        """The repositories answered for so far, each once."""
-        with self._lock:
-            return tuple(self._known.values())
+        """The repositories answered for so far, as far as they are remembered; each once."""
+        found: Iterable[Repository] = self._memo.last_of("repository")
+        return tuple({each.common_dir or each.cwd: each for each in found}.values())
 
     def _resolve(self, cwd: str, depth: int = 0) -> Repository:
         found = self._find(cwd)
         if found.gone:
-            return self._vanished(cwd, found, depth)
+            return self._vanished(found, depth)
         if found.common_dir is None:
-            return _without_git_dir(cwd, found)
-        return self._in_git(cwd, found, found.common_dir, depth)
+            return _without_git_dir(found)
+        return self._in_git(found, found.common_dir, depth)
 
-    def _find(self, cwd: str) -> Found:
-        found = self._memo.value(("found", cwd), lambda: layout.find(cwd, self._home))
+    def _find(self, cwd: str) -> Repository:
+        found: Repository = self._memo.value(("found", cwd), lambda: layout.find(cwd, self._home))
         record(*found.dependencies)
         return found
 
-    def _in_git(self, cwd: str, found: Found, common_dir: str, depth: int) -> Repository:
+    def _in_git(self, found: Repository, common_dir: str, depth: int) -> Repository:
         listing = self._list(common_dir)
-        found = with_main(found, [worktree.path for worktree in listing.worktrees])
+        found = with_main(found, listing.worktrees)
         if found.common_dir is None:
-            return _without_git_dir(cwd, found)
-        main = _main(found.main) if found.main is not None else None
+            return _without_git_dir(found)
+        main, kind = found.main, found.kind
         worktrees, current = _with_current(listing.worktrees, found)
         if current is None and main is not None and found.top == main.path:
             current = main
-        folder = around(common_dir, found.kind)
-        name = os.path.basename(found.main or "") or named_after(common_dir, found.kind)
+        folder = around(common_dir, kind)
+        name = (main is not None and main.name) or named_after(common_dir, kind)
         others: list[str] = []
-        separate = found.kind == "separate" or (found.kind == "submodule" and found.admin_dir)
         # A git directory inside the checkout came with it, whatever its name says.
-        if separate and not common_dir.startswith(f"{found.main}/"):
+        inside = main is not None and common_dir.startswith(f"{main.path}/")
+        if not inside and (kind == "separate" or (kind == "submodule" and found.admin_dir)):
             others.append(os.path.basename(common_dir).removesuffix(".git"))
-        link = self._link_name(cwd, found.real, found.top or folder)
+        link = self._link_name(found, found.top or folder)
         if link is not None and current is not None and not current.main:
             renamed = current._replace(other_names=(*current.other_names, link))
             worktrees = tuple(renamed if tree is current else tree for tree in worktrees)
@@ -123,35 +110,30 @@ class Repositories:
         elif link is not None:
             others.append(link)
         superproject = None
-        if found.kind == "submodule" and found.top is not None and depth < MAX_DEPTH:
-            superproject = self._superproject(found.main or found.top, common_dir, depth)
-        return Repository(
-            kind=found.kind,
-            cwd=cwd,
+        if kind == "submodule" and found.top is not None and depth < MAX_DEPTH:
+            outside = os.path.dirname(main.path if main is not None else found.top)
+            superproject = self._superproject(outside, common_dir, depth)
+        return found._replace(
             name=name,
-            top=found.top,
-            common_dir=common_dir,
-            main=main,
             worktrees=worktrees,
             current=current,
             fallback_names=tuple(
                 other for other in dict.fromkeys(others) if other not in ("", name)
             ),
             superproject=superproject,
-            resolved_by=found.how,
-            warnings=found.warnings,
             excluded_by=(folder,),
         )
 
-    def _superproject(self, top: str, common_dir: str, depth: int) -> Repository | None:
+    def _superproject(self, outside: str, common_dir: str, depth: int) -> Repository | None:
         """The repository around a submodule, if the submodule's git directory lies in its own."""
-        outer = self._resolve(os.path.dirname(top), depth + 1)
+        outer = self._resolve(outside, depth + 1)
         inside = outer.common_dir is not None and common_dir.startswith(outer.common_dir + "/")
         return outer if inside else None
 
-    def _link_name(self, cwd: str, real: str, top: str) -> str | None:
+    def _link_name(self, found: Repository, top: str) -> str | None:
         """The last part of a symbolic link through which `cwd` reached `top`, if it has another
         name, and if no repository brought the link along."""
+        cwd, real = found.cwd, found.real
         below = real.removeprefix(top) if real.startswith(f"{top}/") else ""
         if cwd == real or not cwd.endswith(below):
             return None
@@ -189,8 +171,9 @@ class Repositories:
             return anew
         return anew.watched(group)
 
-    def _vanished(self, cwd: str, found: Found, depth: int) -> Repository:
+    def _vanished(self, found: Repository, depth: int) -> Repository:
         """A folder that is gone: the repository around what is left of its path, or nothing."""
+        cwd = found.cwd
         there = os.path.dirname(cwd)
         while not is_folder(there):
             there = os.path.dirname(there)
@@ -199,7 +182,7 @@ class Repositories:
         what = "this is not a folder" if something_at(cwd) else "no such folder"
         if around is None or (around.common_dir is None and around.top is None):
             warnings = (AnswerWarning("cwd_vanished", f"{cwd}: {what}", path=cwd),)
-            return Repository("none", cwd, "", found.how, warnings=warnings)
+            return found._replace(warnings=warnings)
         repository = around.main.path if around.main else around.common_dir or around.top
         message = f"{cwd}: {what}; answered for its repository, {repository}"
         return around._replace(
@@ -210,7 +193,7 @@ class Repositories:
 
 
 def _with_current(
-    worktrees: tuple[Worktree, ...], found: Found
+    worktrees: tuple[Worktree, ...], found: Repository
 ) -> tuple[tuple[Worktree, ...], Worktree | None]:
     """The list, and the one in it that `cwd` is in. A worktree that was moved without `git
     worktree repair` is where its own `.git` file is; its recorded name stays a name of it."""
@@ -221,7 +204,7 @@ def _with_current(
     leaf = os.path.basename(found.top)
     if listed is None:
         # git works in a worktree whose record is lost, and only leaves it out of its list.
-        lost = Worktree(found.top, leaf, admin, other_names=(admin,) if admin != leaf else ())
+        lost = linked_worktree(found.top, admin, admin)
         return (*worktrees, lost), lost
     if same_folder(listed.path, found.top):
         return worktrees, listed
@@ -235,10 +218,6 @@ def _with_current(
     return tuple(moved if tree is listed else tree for tree in worktrees), moved
 
 
-def _main(path: str) -> Worktree:
-    return Worktree(path, os.path.basename(path), main=True)
-
-
 def _vanished_worktree(worktrees: tuple[Worktree, ...], real: str, there: str) -> Worktree | None:
     """The worktree that git still lists and whose folder went with `real`."""
     around = [tree for tree in worktrees if (real + "/").startswith(tree.path + "/")]
@@ -246,21 +225,10 @@ def _vanished_worktree(worktrees: tuple[Worktree, ...], real: str, there: str) -
     return found if found is not None and len(found.path) > len(there) else None
 
 
-def _without_git_dir(cwd: str, found: Found) -> Repository:
+def _without_git_dir(found: Repository) -> Repository:
     """A folder outside any repository, or one whose link leads to none that is there and its own."""
-    top = found.top
-    outside = Repository(
-        kind=found.kind,
-        cwd=cwd,
-        name=os.path.basename(top or found.real),
-        top=top,
-        main=_main(found.main) if found.main is not None else None,
-        excluded_by=found.excluded_by,
-        resolved_by=found.how,
-        warnings=found.warnings,
-    )
-    if found.text is None or top is None:
-        return outside
-    leaf, first = os.path.basename(top), found.text.worktree_id
-    worktree = Worktree(top, leaf, other_names=(first,) if first != leaf else ())
-    return outside._replace(name=found.text.project, worktrees=(worktree,), current=worktree)
+    top, text = found.top, found.link_text
+    if top is None or text is None:
+        return found._replace(name=os.path.basename(top or found.real))
+    worktree = linked_worktree(top, text.worktree_id)
+    return found._replace(name=text.project, worktrees=(worktree,), current=worktree)

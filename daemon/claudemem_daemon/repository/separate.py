@@ -12,34 +12,36 @@ from contextlib import nullcontext
 from typing import Final
 
 from claudemem_daemon.dependencies import file_state, is_file, real_path, unrecorded
-from claudemem_daemon.repository.layout import Found, unproven
+from claudemem_daemon.repository.layout import unproven
+from claudemem_daemon.repository.model import Repository, Worktree, main_checkout
 from claudemem_daemon.repository.records import git_dir_at
 
 MAX_FOLDERS: Final = 16
 MAX_NEIGHBOURS: Final = 2000
 
 
-def with_main(found: Found, worktrees: Iterable[str]) -> Found:
+def with_main(found: Repository, worktrees: Iterable[Worktree]) -> Repository:
     """`found` with the main checkout as well as it can be told. Two folders that both lead to the
     git directory tell nothing."""
     common = found.common_dir
     if common is None or not found.unsure:
         return found
     above = os.path.dirname(common)
-    parents = (*(os.path.dirname(path) for path in worktrees), above, os.path.dirname(above))
+    parents = (*(os.path.dirname(tree.path) for tree in worktrees), above, os.path.dirname(above))
     folders = [path for path in dict.fromkeys(parents) if path != "/"][:MAX_FOLDERS]
     # Of a plain repository it would be the rarest of news, and each answer would have to look.
     with nullcontext() if found.kind == "separate" else unrecorded():
         markers = (marker for folder in folders for marker in _markers(folder, common))
         checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
     if found.kind == "separate" and found.main is not None:
-        unique = checkouts <= {found.main}
-        return found if unique else unproven(found.main, common)._replace(real=found.real)
+        if checkouts <= {found.main.path}:
+            return found
+        return unproven(found.main.path, common)._replace(cwd=found.cwd, real=found.real)
     if len(checkouts) != 1:
         return found
     main = checkouts.pop()
     file_state(os.path.join(main, ".git"))
-    return found._replace(kind="separate", main=main)
+    return found._replace(kind="separate", main=main_checkout(main))
 
 
 def _markers(folder: str, common: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from claudemem_daemon.dependencies import (
 )
 from claudemem_daemon.notices import Group
 from claudemem_daemon.repository import gitfiles
-from claudemem_daemon.repository.model import Repository, Worktree
+from claudemem_daemon.repository.model import Repository, Worktree, linked_worktree
 from claudemem_daemon.repository.records import common_dir_of, git_dir_at
 
 MAX_WORKTREES: Final = 20_000
@@ -79,8 +79,7 @@ def _worktree(name: str, text: str, common_dir: str) -> Worktree:
     path = path.rstrip("/")
     if os.path.basename(path) == ".git":
         path = os.path.dirname(path)
-    leaf = os.path.basename(path)
-    worktree = Worktree(path, leaf, name, other_names=(name,) if name != leaf else ())
+    worktree = linked_worktree(path, name, name)
     if here is None:
         return worktree._replace(state="unreachable")
     if _is_anothers(path, common_dir):

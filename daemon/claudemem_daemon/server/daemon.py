@@ -185,7 +185,7 @@ class Daemon:
     def _asked_to_reload(self) -> None:
         self._notifier.reloading()
         self._heal()
-        done = self._workers.submit(self._pipeline.configuration.reload)
+        done = self._workers.submit(self._pipeline.reload)
 
         def reloaded(future: asyncio.Future[Any]) -> None:
             if future.exception() is not None:
