@@ -82,7 +82,8 @@ def test_ids_are_text_by_which_rows_are_shown(machine: Machine, admin: Admin) ->
             found = daemon.get("/v1/search", {"q": words, "cwd": str(machine.shop)}).json()
             assert titles(found) == ["A row in full"]
         why = daemon.post("/v1/explain", {"cwd": str(machine.shop), "observation": row["ref"]})
-        assert why.status == 200, why.text
+        (fate,) = why.json()["observation"]
+        assert (fate["ref"], fate["disposition"]) == (row["ref"], "included"), fate
         listed = daemon.get("/v1/projects", {"cwd": str(machine.shop)}).json()["projects"]
         assert ("shop", 1) in [(one["key"], one["rows"]) for one in listed]
 

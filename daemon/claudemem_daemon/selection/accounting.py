@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal
 
 from claudemem_daemon.deadline import Deadline
@@ -22,7 +23,6 @@ from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.plans import Candidate
-from claudemem_daemon.stores.rows import Row
 
 Disposition = Literal[
     "included",
@@ -164,27 +164,20 @@ def _compare(
     limit, excluded = sources.resolved.settings.limit, frozenset(sources.resolved.keys.excluded)
     distinct = 0
     lists = [(source, _candidates(sources, source)) for source in sources.opened if source.admitted]
-
-    def read(source: Source, chosen: list[Candidate]) -> dict[int, Row]:
-        found = sources.read("observations", source, chosen)
-        return {
-            number: row
-            for number, row in found.items()
-            if row.project not in excluded
-            and accounts.passed.get((source.ref.path, number)) != "other_repository"
-        }
-
+    read = partial(sources.read, "observations")
     for chosen, ending in endings(lists, NO_LIMIT, read, sources.keeps, lambda: until.passed):
-        store, key = chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
+        row, store, key = chosen.row, chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
+        if row.project in excluded or (store, row.id) in accounts.passed:
+            continue  # counted by the filters on single rows
         reason = _DROPPED.get(ending)
         if reason is None:
             distinct += 1
             within: Disposition = "included" if distinct <= shown else "over_size"
             reason = within if distinct <= limit else "over_limit"
-            day = accounts.days.setdefault((_day(chosen.row.epoch), key), Counter())
+            day = accounts.days.setdefault((_day(row.epoch), key), Counter())
             day["shown" if reason == "included" else "beyond"] += 1
         accounts.count(store, key, reason, 1)
-        accounts.passed[store, chosen.row.id] = reason
+        accounts.passed[store, row.id] = reason
         compared[store, key] += 1
     for _, flow in lists:
         flow.close()

@@ -18,7 +18,7 @@ from claudemem_daemon.selection.model import MODELS, Observation, Summary, row_r
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import ALL, Sources
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.sql import TABLES, Table
+from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.warning import AnswerWarning
 
 _REF: Final = re.compile(r"(S?)(?:([a-z]*)([0-9]{1,19})|([a-z]+):([0-9A-Za-z-]{1,64}))")
@@ -74,13 +74,12 @@ def rows_by_id(
         if resolved.keys.keys:
             sources.open()
         for source in sources.opened:
-            for table in TABLES:
+            for table, model in MODELS.items():
                 wanted = [r for r in refs if (r.letter, r.table) == (source.ref.letter, table)]
-                for chosen in _rows(sources, source, table, wanted):
-                    if sources.keeps(chosen):
-                        rows.append(chosen)
-                        row = MODELS[table](chosen.row, source.ref)
-                        shown[row.ref] = row
+                for chosen in filter(sources.keeps, _rows(sources, source, table, wanted)):
+                    rows.append(chosen)
+                    row = model(chosen.row, source.ref)
+                    shown[row.ref] = row
         sources.finish()
         order = dict.fromkeys(map(str, refs))
         present = [shown[ref] for ref in order if ref in shown]
@@ -98,11 +97,16 @@ def _rows(
     """Those rows of one table that the keys admit."""
     if not wanted or not source.reader.has(table):
         return
-    names = [ref.name for ref in wanted if ref.name]
-    numbers = [ref.number for ref in wanted if not ref.name]
     with sources.guarded(source):
-        numbers += source.reader.named(names) if names else ()
+        numbers = numbers_of(wanted, source)
         # Whose id it is says nothing of its time, so that is read with the row.
         chosen = source.reader.among(table, sources.wanted(source, table), numbers)
         for row in sources.read(table, source, chosen).values():
             yield Chosen(source, row)
+
+
+def numbers_of(refs: Sequence[Ref], source: Source) -> list[int]:
+    """The numbers by which a store's reader knows these rows. Raises `StoreError`."""
+    names = [ref.name for ref in refs if ref.name]
+    numbers = [ref.number for ref in refs if not ref.name]
+    return [*numbers, *(source.reader.named(names) if names else ())]

@@ -68,13 +68,13 @@ def explain(
             queries += _queries(sources)
         except StoreError as error:
             sources.failures[error.path] = error
-        fates = tuple(Judge(sources, selection, accounts).fates(row)) if row is not None else ()
+        fates = Judge(sources, selection, accounts).fates(row) if row is not None else ()
         # Where the answer needed no store, as with a limit of 0, only these counts know them.
         known = {report.path for report in selection.stores}
         more = (report for report in sources.reports() if report.path not in known)
         selection = selection._replace(stores=(*selection.stores, *more))
         counts = tuple(_counts(sources, accounts))
-        return Explanation(selection, accounts, counts, tuple(queries), fates)
+        return Explanation(selection, accounts, counts, tuple(queries), tuple(fates))
 
 
 def _queries(sources: Sources) -> Iterator[Shape]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from claudemem_daemon.selection.accounting import Accounts, Disposition, reason_of
-from claudemem_daemon.selection.by_id import Ref
+from claudemem_daemon.selection.by_id import Ref, numbers_of
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, Selection, Summary
 from claudemem_daemon.selection.source import Source
@@ -44,49 +44,51 @@ class Judge:
     selection: Selection
     accounts: Accounts
 
-    def fates(self, ref: Ref) -> Iterator[Fate]:
-        """A plain number is looked for in every store, one with a letter in its own."""
+    def fates(self, ref: Ref) -> list[Fate]:
+        """A plain number is looked up in every store, one with a letter in its own."""
+        opened, failures = self.sources.opened, self.sources.failures
         found: list[Fate] = []
-        for source in self.sources.opened:
+        for source in opened:
             if ref.letter in ("", source.ref.letter):
+                path = source.ref.path
                 try:
-                    found += self._of_id(source, ref)
+                    found += self._in_store(source, ref)
                 except Exception as error:  # noqa: BLE001 - it costs this row alone
-                    path = source.ref.path
-                    self.sources.failures[path] = as_store_error(error, path)
-        for path, failure in self.sources.failures.items():
-            found.append(Fate(ref.number, path, "store_unreadable", failure.message, ref.text))
+                    failures[path] = as_store_error(error, path)
+        found += [
+            Fate(ref.number, path, "store_unreadable", failure.message, ref.text)
+            for path, failure in failures.items()
+        ]
         if found:
-            return iter(found)
+            return found
         what = "session summary" if ref.of_session else "observation"
-        detail = f"no {what} {ref.number} in these stores"
-        if ref.letter and ref.letter not in {source.ref.letter for source in self.sources.opened}:
+        detail = f"no {what} {ref.name or ref.number} in these stores"
+        if ref.letter and ref.letter not in {source.ref.letter for source in opened}:
             detail = f"no store that was read has the letter {ref.letter}"
-        return iter([Fate(ref.number, None, "not_found", detail, ref.text)])
+        return [Fate(ref.number, None, "not_found", detail, ref.text)]
 
-    def _of_id(self, source: Source, ref: Ref) -> Iterator[Fate]:
+    def _in_store(self, source: Source, ref: Ref) -> Iterator[Fate]:
         if not source.reader.has(ref.table):
             return
-        row = source.reader.wide(ref.table, [candidate(ref.number, None, "")]).get(ref.number)
-        if row is None:
-            return
         store, name = source.ref, str(replace(ref, letter=source.ref.letter))
-        if row.project in self.sources.resolved.keys.excluded:
-            detail = "it is of an excluded checkout (CLAUDE_MEM_EXCLUDED_PROJECTS)"
-            yield Fate(row.id, store.path, "excluded", detail, name)
-        elif ref.of_session:
-            disposition, detail = self._of_session(source, row)
-            title = Summary(row, store).request
-            yield Fate(row.id, store.path, disposition, detail, name, row.project, title)
-        else:
-            shown = Observation(row, store)
-            disposition, detail = self._of_row(source, row, shown)
-            among = source.reader.among("observations", Wanted((row.project,)), [row.id])
-            epoch = among[0].epoch if among else None
-            yield Fate(
-                row.id, store.path, disposition, detail, name, row.project, shown.title, shown.type,
-                shown.concepts, epoch, self.accounts.rank(store.path, row.id),
-            )  # fmt: skip
+        candidates = [candidate(number, None, "") for number in numbers_of([ref], source)]
+        for row in source.reader.wide(ref.table, candidates).values():
+            if row.project in self.sources.resolved.keys.excluded:
+                detail = "it is of an excluded checkout (CLAUDE_MEM_EXCLUDED_PROJECTS)"
+                yield Fate(row.id, store.path, "excluded", detail, name)
+            elif ref.of_session:
+                disposition, detail = self._of_session(source, row)
+                title = Summary(row, store).request
+                yield Fate(row.id, store.path, disposition, detail, name, row.project, title)
+            else:
+                shown = Observation(row, store)
+                disposition, detail = self._of_row(source, row, shown)
+                among = source.reader.among("observations", Wanted((row.project,)), [row.id])
+                epoch = among[0].epoch if among else None
+                yield Fate(
+                    row.id, store.path, disposition, detail, name, row.project, shown.title,
+                    shown.type, shown.concepts, epoch, self.accounts.rank(store.path, row.id),
+                )  # fmt: skip
 
     def _of_row(self, source: Source, row: Row, shown: Observation) -> tuple[Disposition, str]:
         admitted, want = source.admitted, self.sources.filters

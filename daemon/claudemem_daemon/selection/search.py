@@ -113,7 +113,9 @@ class _Search:
                 return
 
     def keeps(self, chosen: Chosen[Source]) -> bool:
-        return self.sources.keeps(chosen) and self._shows(chosen)
+        store = chosen.origin.ref.path
+        shown = any(self.sources.lost.attempt(store, lambda: self._shows(chosen)))
+        return shown and self.sources.keeps(chosen)
 
     def _shows(self, chosen: Chosen[Source]) -> bool:
         """Whether a person sees every word in the row: private spans are not shown, nor are the
