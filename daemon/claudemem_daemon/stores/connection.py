@@ -171,8 +171,6 @@ class ChangeCounter:
         """Waits that long for a lock. Raises `apsw.Error`."""
         self._db = _opened(path, "usual", 2)
         self._db.set_busy_timeout(busy_ms)
-        # With more it would hold 85 KB ready for pages that nobody asks it for.
-        self._db.execute("PRAGMA cache_size = 1", can_cache=False).fetchall()
         self._cursor = self._db.cursor()
 
     def commits(self, busy_ms: int) -> int:

@@ -315,10 +315,9 @@ class Search:
 
     def _give(self, rows: Iterable[Candidate]) -> Iterator[Candidate]:
         """Those that were not given yet, in order."""
-        for row in sorted(rows, reverse=True):
-            if row not in self._given:
-                self._given.add(row)
-                yield row
+        fresh = set(rows) - self._given
+        self._given |= fresh
+        yield from sorted(fresh, reverse=True)
 
     def _rows(self, statement: Statement) -> Iterator[Candidate]:
         """As they come: time may be over in between."""

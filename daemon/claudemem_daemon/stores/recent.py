@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from claudemem_daemon.stores.rows import Cell, Row
 from claudemem_daemon.stores.sql import Table
@@ -47,8 +47,7 @@ class RecentRows:
     always read, and compared cell by cell: none is ever out of date. Safe from several threads."""
 
     def __init__(self) -> None:
-        self._rows: OrderedDict[tuple[str, Table, int], tuple[tuple[Cell, ...], Row, int]]
-        self._rows = OrderedDict()
+        self._rows: OrderedDict[tuple[str, Table, int], _RecentRow] = OrderedDict()
         self.text = 0
         """Characters of all rows."""
         self._lock = threading.Lock()
@@ -66,16 +65,16 @@ class RecentRows:
         """The row of `key` (store, table, id) that has these cells and this time."""
         with self._lock:
             known = self._rows.get(key)
-            if known is not None and known[1].epoch == epoch and _same(known[0], cells):
+            if known is not None and known.row.epoch == epoch and known.has(cells):
                 self._rows.move_to_end(key)
-                return known[1]
+                return known.row
         row = make(cells, epoch)
-        size = sum([len(cell) for cell in cells if isinstance(cell, str | bytes)])
+        numbers = [index for index, cell in enumerate(cells) if isinstance(cell, int)]
         with self._lock:
             self._forget(key)
-            if size <= LARGE_ROW:
-                self._rows[key] = (cells, row, size)
-                self.text += size
+            if row.size <= LARGE_ROW and float not in map(type, cells):
+                self._rows[key] = _RecentRow(cells, numbers, row)
+                self.text += row.size
             while len(self._rows) > MAX_ROWS or self.text > MAX_TEXT:
                 self._forget(next(iter(self._rows)))
         return row
@@ -83,9 +82,16 @@ class RecentRows:
     def _forget(self, key: tuple[str, Table, int]) -> None:
         known = self._rows.pop(key, None)
         if known is not None:
-            self.text -= known[2]
+            self.text -= known.row.size
 
 
-def _same(known: tuple[Cell, ...], cells: tuple[Cell, ...]) -> bool:
-    """Equal as text too: 1.0 is 1, and -0.0 is 0.0, but they read otherwise."""
-    return known == cells and float not in map(type, known) and float not in map(type, cells)
+class _RecentRow(NamedTuple):
+    cells: tuple[Cell, ...]
+    """None is a float."""
+    numbers: list[int]
+    """Which of the cells are numbers."""
+    row: Row
+
+    def has(self, cells: tuple[Cell, ...]) -> bool:
+        """Whether these cells are the same. 1.0 is equal to 1, but reads otherwise."""
+        return self.cells == cells and float not in [type(cells[index]) for index in self.numbers]
