@@ -1,7 +1,7 @@
 """The local time zone as it is now.
 
-The C library reads the system's zone once in the life of a process, so a daemon that asked it would
-stay in the zone it was started in. The zone's file is therefore read here.
+The C library reads the system's zone once in the life of a process: a daemon that asked it would stay
+in the zone it was started in.
 """
 
 from __future__ import annotations
@@ -25,43 +25,34 @@ _BROKEN: Final = (OSError, ValueError, IndexError, struct.error)
 
 @dataclass(frozen=True, slots=True)
 class ZoneFile(FileState):
-    """The file that the system's zone is read from. It is put in place whole, by a link or a
-    rename, so one stat of what a link leads to tells any change."""
+    """The file of the system's zone. It is put in place whole, by a link or a rename, so one stat
+    of what a link leads to tells any change."""
 
     def holds(self) -> bool:
         return _state(self.path) == self.state
 
 
 class LocalZone(NamedTuple):
-    """`zone` is None where it is left to the C library."""
+    """`zone` is None where only the C library understands TZ (`JST-9`): that cannot change within
+    one process."""
 
     zone: tzinfo | None
-    dependencies: tuple[ZoneFile, ...]
+    dependencies: tuple[ZoneFile, ...] = ()
 
 
 def read_zone(environ: Mapping[str, str]) -> LocalZone:
-    dependencies = zone_dependencies(environ)
-    return LocalZone(local_zone(environ), dependencies)
-
-
-def local_zone(environ: Mapping[str, str]) -> tzinfo | None:
-    """The zone of TZ, else of the system. None where only the C library understands TZ
-    (`JST-9`): it cannot change within one process."""
+    """The zone of TZ, else of the system."""
     value = environ.get("TZ")
     if value is None:
-        return _of_file(SYSTEM_ZONE) or UTC
+        file = ZoneFile(SYSTEM_ZONE, _state(SYSTEM_ZONE))
+        return LocalZone(_of_file(SYSTEM_ZONE) or UTC, (file,))
     value = value.removeprefix(":")
     if value.startswith("/"):
-        return _of_file(value)
+        return LocalZone(_of_file(value))
     try:
-        return ZoneInfo(value)
+        return LocalZone(ZoneInfo(value))
     except (ZoneInfoNotFoundError, *_BROKEN):
-        return None
-
-
-def zone_dependencies(environ: Mapping[str, str]) -> tuple[ZoneFile, ...]:
-    """What `local_zone` is read from; to be asked for before it."""
-    return () if "TZ" in environ else (ZoneFile(SYSTEM_ZONE, _state(SYSTEM_ZONE)),)
+        return LocalZone(None)
 
 
 def _state(path: str) -> State | None:

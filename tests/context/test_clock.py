@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from claudemem_daemon import local_zone as zone_files
 from claudemem_daemon.context.clock import Clock
-from claudemem_daemon.local_zone import local_zone
+from claudemem_daemon.local_zone import read_zone
 from tests.context.factory import context, row, selection
 
 TOKYO = ZoneInfo("Asia/Tokyo")
@@ -127,7 +127,7 @@ def test_a_change_of_the_systems_zone_is_in_the_next_text(
     system = tmp_path / "localtime"
     monkeypatch.delenv("TZ", raising=False)
     monkeypatch.setattr(zone_files, "SYSTEM_ZONE", str(system))
-    assert local_zone(os.environ) is UTC
+    assert read_zone(os.environ).zone is UTC
     chosen = selection([row(1, created_at_epoch=LATE)])
     for name, time in (("Asia/Tokyo", "1 08:55"), ("America/Chicago", "1 18:55")):
         fresh = tmp_path / "fresh"
@@ -159,6 +159,6 @@ def test_a_broken_zone_file_is_no_error(
     broken = tmp_path / "localtime"
     broken.write_bytes(content)
     monkeypatch.setattr(zone_files, "SYSTEM_ZONE", str(broken))
-    assert local_zone({}) is UTC
-    assert local_zone({"TZ": str(tmp_path)}) is None
-    assert local_zone({"TZ": "../../etc/passwd"}) is None
+    assert read_zone({}).zone is UTC
+    assert read_zone({"TZ": str(tmp_path)}).zone is None
+    assert read_zone({"TZ": "../../etc/passwd"}).zone is None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from claudemem_daemon.dependencies import Dependency, each_path_once
+from claudemem_daemon.dependencies import each_path_once
 from claudemem_daemon.hook import DEFAULT_TIMEOUT_MS, TIMEOUT
 from claudemem_daemon.local import home_dir
 from claudemem_daemon.memo import Memo
@@ -58,15 +58,6 @@ class SettingsRevision(NamedTuple):
         return self.configuration.revision == self.number
 
 
-class DataDir(NamedTuple):
-    """`decided_by` is the home folder's settings.json, where it was asked."""
-
-    path: str
-    source: Source
-    warnings: tuple[AnswerWarning, ...]
-    decided_by: LoadedFile | None = None
-
-
 class Configuration:
     """All settings of one process. Reads; creates nothing. Safe from several threads: a file that
     takes long to read holds up those alone who need it."""
@@ -86,17 +77,18 @@ class Configuration:
         """Every settings.json on which the answer to a caller that says nothing of its own depends:
         the one in the home folder, where it says which data dir counts, and the one in the data
         dir."""
-        data_dir = self._data_dir(Layers({}, self._environ, self.home))
-        decider = (self._at_home.path,) if data_dir.decided_by is not None else ()
-        return tuple(dict.fromkeys((*decider, os.path.join(data_dir.path, FILE))))
+        layers, decider = self._with_data_dir(Layers({}, self._environ, self.home))
+        paths = (layers.path,) if decider is None else (self._at_home.path, layers.path)
+        return tuple(dict.fromkeys(paths))
 
     def snapshot(self, question: Question, refused: frozenset[str] = frozenset()) -> Settings:
         """Every setting for this question; the same object while nothing changed, which a stat of
         each file that had a say in it tells. `refused` are variables that do not count, whichever
         environment has them."""
-        key = (*_key(question), refused) if refused else _key(question)
         with each_path_once():
-            return self._memo.value(key, lambda: self._decide(question, refused))
+            return self._memo.value(
+                _key(question, refused), lambda: self._decide(question, refused)
+            )
 
     @property
     def rejected(self) -> bool:
@@ -153,55 +145,55 @@ class Configuration:
         )
 
     def _decide(self, question: Question, refused: frozenset[str]) -> Settings:
+        caller = _ours(question.env)
         daemon = {name: value for name, value in self._environ.items() if name not in refused}
-        layers = Layers(_ours(question.env), daemon, self.home)
         revision = 0
         while revision != self.revision:
             # The number goes with what was seen: a change that is seen here, or by somebody else
             # meanwhile, is read again under its own number.
             revision = self.revision
-            data_dir = self._data_dir(layers)
-            path = os.path.join(data_dir.path, FILE)
-            file = self._file(path).current()
-        claude_dir = layers.caller.get(CLAUDE_DIR) or daemon.get(CLAUDE_DIR, "")
+            layers, decider = self._with_data_dir(Layers(caller, daemon, self.home))
+            file = self._file(layers.path).current()
+        claude_dir = caller.get(CLAUDE_DIR) or daemon.get(CLAUDE_DIR, "")
         if not os.path.isabs(claude_dir):
             claude_dir = os.path.join(self.home, ".claude")
-        layers = replace(layers, path=path, file=file.values)
-        found = (data_dir.path, data_dir.source)
-        settings = decide(layers, question, found, claude_dir, self._memo)
-        health = observer_health(data_dir.path)
-        dependencies: list[Dependency] = [SettingsRevision(self, revision)]
-        warnings: list[AnswerWarning] = []
-        decider = data_dir.decided_by
-        if decider is not None and path != self._at_home.path:
-            dependencies.append(decider.dependencies)
-            # What is to be said of the home folder's file by those who read another one.
-            warnings += (
-                warning
-                for warning in decider.warnings
-                if warning.key == DATA_DIR or warning.code == "settings_rejected"
-            )
-        warnings += (*data_dir.warnings, *file.warnings)
-        warnings += (health.warning,) if health.warning is not None else ()
+        settings = decide(replace(layers, file=file.values), question, claude_dir, self._memo)
+        health = observer_health(settings.data_dir)
+        elsewhere = decider is not None and layers.path != self._at_home.path
+        files = (decider, file) if decider is not None and elsewhere else (file,)
+        warnings = [
+            warning
+            for loaded in files
+            for warning in loaded.warnings
+            # Of the home folder's file, what matters to those who read another one.
+            if loaded is file or warning.key == DATA_DIR or warning.code == "settings_rejected"
+        ]
+        if health.warning is not None:
+            warnings.append(health.warning)
         return replace(
             settings,
             revision=revision,
             warnings=(*warnings, *settings.warnings),
-            dependencies=(*dependencies, file.dependencies, health, *settings.dependencies),
+            dependencies=(
+                SettingsRevision(self, revision),
+                *(loaded.dependencies for loaded in files),
+                health,
+                *settings.dependencies,
+            ),
         )
 
-    def _data_dir(self, layers: Layers) -> DataDir:
-        """The caller's, the daemon's, that of the home folder's settings.json, `~/.claude-mem`."""
-        warnings: list[AnswerWarning] = []
-        found = layers.of_environment(DATA_DIR_KEY, warnings)
-        if found is not None:
-            return DataDir(*found, tuple(warnings))
-        file = self._at_home.current()
-        path, source = os.path.dirname(self._at_home.path), Source("default")
-        if DATA_DIR in file.values:
-            path = DATA_DIR_KEY.parse(file.values[DATA_DIR], self.home).value
-            source = Source("settings", self._at_home.path)
-        return DataDir(path, source, tuple(warnings), file)
+    def _with_data_dir(self, layers: Layers) -> tuple[Layers, LoadedFile | None]:
+        """The data dir is the caller's, the daemon's, that of the home folder's settings.json, or
+        `~/.claude-mem`; and the home folder's file, where it was asked."""
+        found = layers.in_environments(DATA_DIR_KEY)
+        decider = None
+        if found is None:
+            decider = self._at_home.current()
+            found = os.path.dirname(self._at_home.path), Source("default")
+            if DATA_DIR in decider.values:
+                path = DATA_DIR_KEY.parse(decider.values[DATA_DIR], self.home).value
+                found = path, Source("settings", self._at_home.path)
+        return replace(layers, data_dir=found, path=os.path.join(found[0], FILE)), decider
 
     def _file(self, path: str) -> SettingsFile:
         """Of the files that callers name, the last few are remembered."""
@@ -223,17 +215,10 @@ class Configuration:
             self.revision += 1
 
 
-def _key(question: Question) -> tuple[str, Question]:
+def _key(question: Question, refused: frozenset[str] = frozenset()) -> Hashable:
     """Settings do not depend on the folder, nor on who asks."""
-    return "settings", Question(
-        cwd=None,
-        env=_ours(question.env),
-        limit=question.limit,
-        types=question.types,
-        concepts=question.concepts,
-        scope=question.scope,
-        full=question.full,
-    )
+    asked = question.limit, question.types, question.concepts, question.scope, question.full
+    return "settings", frozenset(_ours(question.env).items()), asked, refused
 
 
 def _ours(environ: Mapping[str, str]) -> dict[str, str]:

@@ -48,47 +48,48 @@ Found = tuple[Any, Source]
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The caller's environment, the daemon's, and the accepted values of the settings.json at
-    `path`; `~` in any of them is `home`."""
+    """What the settings of one question are taken from: the caller's environment, the daemon's, the
+    accepted values of the settings.json at `path`. `~` in any of them is `home`. `warnings` takes
+    what is to be told of the environments."""
 
     caller: Mapping[str, str]
     daemon: Mapping[str, str]
     home: str
     path: str = ""
     file: Mapping[str, Any] = field(default_factory=dict)
+    data_dir: Found = ("", Source("default"))
+    warnings: list[AnswerWarning] = field(default_factory=list)
 
-    def of_environment(self, key: Key, warnings: list[AnswerWarning]) -> Found | None:
-        """The caller's value, else the daemon's; a wrong one is reported and passed over."""
-        environments: tuple[tuple[Origin, Mapping[str, str]], ...] = (
-            ("caller", self.caller),
-            ("daemon", self.daemon),
-        )
-        for origin, values in environments:
-            raw = values.get(key.name)
-            # Without a daemon both are the same, and a wrong value is reported once.
-            if not raw or (origin == "daemon" and raw == self.caller.get(key.name)):
-                continue
-            parsed = taken(key, raw, self.home, Place(f"the {origin}'s environment", warnings))
-            if parsed is not None and parsed.value is not None:
-                return parsed.value, Source(origin, key.name)
-        return None
-
-    def find(self, key: Key, warnings: list[AnswerWarning]) -> Found | None:
+    def find(self, key: Key) -> Found | None:
         """The value of the strongest source that has a usable one."""
-        found = self.of_environment(key, warnings)
+        found = self.in_environments(key)
         if found is None and key.name in self.file:
             value = key.parse(self.file[key.name], self.home).value
             return None if value is None else (value, Source("settings", self.path))
         return found
 
+    def in_environments(self, key: Key) -> Found | None:
+        """The caller's value, else the daemon's; a wrong one is reported and passed over."""
+        of_caller = self.caller.get(key.name)
+        found = self._parsed("caller", key, of_caller)
+        # Without a daemon both are the same, and a wrong value is reported once.
+        if found is None and self.daemon.get(key.name) != of_caller:
+            found = self._parsed("daemon", key, self.daemon.get(key.name))
+        return found
 
-def decide(
-    layers: Layers, question: Question, data_dir: Found, claude_dir: str, memo: Memo
-) -> Settings:
+    def _parsed(self, origin: Origin, key: Key, raw: str | None) -> Found | None:
+        place = Place(f"the {origin}'s environment", self.warnings)
+        parsed = taken(key, raw, self.home, place) if raw else None
+        if parsed is None or parsed.value is None:
+            return None
+        return parsed.value, Source(origin, key.name)
+
+
+def decide(layers: Layers, question: Question, claude_dir: str, memo: Memo) -> Settings:
     """The settings for one question; `memo` is for the mode, which most edits leave as it is."""
-    chosen = _Chosen(layers, data_dir[1])
+    chosen = _Chosen(layers)
     mode = chosen.values.pop("mode", KEYS[MODE].default)
-    folders = (chosen.values.get("modes_dir"), data_dir[0], claude_dir)
+    folders = (chosen.values.get("modes_dir"), layers.data_dir[0], claude_dir)
     loaded = memo.value(("mode", mode, folders), lambda: ModeFolders(*folders).load(mode))
     if loaded.problem is not None:
         chosen.warn("mode_unavailable", f"{MODE} = {mode}: {loaded.problem}", MODE)
@@ -100,11 +101,11 @@ def decide(
     return Settings(
         **chosen.values,
         mode=loaded.mode,
-        data_dir=data_dir[0],
+        data_dir=layers.data_dir[0],
         settings_path=layers.path,
         own=chosen.own,
         sources=chosen.sources,
-        warnings=tuple(chosen.warnings),
+        warnings=tuple(layers.warnings),
         dependencies=(*loaded.dependencies, *modes_dir),
     )
 
@@ -113,12 +114,11 @@ class _Chosen:
     """What is chosen so far: `values` by the field of `Settings`, where it is no default; the
     others by key."""
 
-    def __init__(self, layers: Layers, source_of_data_dir: Source) -> None:
+    def __init__(self, layers: Layers) -> None:
         self.layers = layers
         self.values: dict[str, Any] = {}
         self.own: dict[str, Any] = {}
-        self.sources = {DATA_DIR: source_of_data_dir}
-        self.warnings: list[AnswerWarning] = []
+        self.sources = {DATA_DIR: layers.data_dir[1]}
         for key in KEYS.values():
             self._choose(key)
 
@@ -127,19 +127,19 @@ class _Chosen:
         found = None
         own = OWN_NAMES.get(key.name)
         if own is not None:
-            found = self.layers.find(ALL_KEYS[own], self.warnings)
+            found = self.layers.find(ALL_KEYS[own])
         if own is not None and found is not None:
             self.own[own], self.sources[own] = value, source = found
             detail = own if source.detail == own else f"{own} in {source.detail}"
             found = value, source._replace(detail=detail)
-        found = found or self.layers.find(key, self.warnings)
+        found = found or self.layers.find(key)
         if found is None:
             self.sources[key.name] = Source("default")
         else:
             self.values[key.field], self.sources[key.name] = found
 
     def warn(self, code: str, message: str, key: str, path: str | None = None) -> None:
-        self.warnings.append(AnswerWarning(code, message, path, key))
+        self.layers.warnings.append(AnswerWarning(code, message, path, key))
 
     def whitelist(
         self, name: str, asked: tuple[str, ...] | None, mode: Mode, items: tuple[ModeItem, ...]

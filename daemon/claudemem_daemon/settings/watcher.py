@@ -105,19 +105,17 @@ class SettingsWatcher(events.FileSystemEventHandler):
 
     def _check(self) -> None:
         self._wake.clear()
-        if self._set_watches() or self._changed():
+        anew = self._set_watches()
+        # Somebody's question may have read a change before us; that counts as well.
+        before, self._revision = self._revision, self._configuration.reread()
+        self._reloads += self._revision != before
+        if anew or self._revision != before:
             # Again: what is written into a folder before it is watched would be missed, and the
             # change may name another folder.
             self._wake.set()
 
-    def _changed(self) -> bool:
-        """Somebody's question may have read the change before us; that counts as well."""
-        before, self._revision = self._revision, self._configuration.reread()
-        self._reloads += self._revision != before
-        return self._revision != before
-
     def _set_watches(self) -> bool:
-        """Whether there is one of another folder."""
+        """Whether another folder is watched now."""
         folders, self._paths = _targets(self._configuration.settings_paths)
         changed = self._watches.keys() != folders
         observer = self._observer

@@ -13,7 +13,7 @@ from claudemem_daemon.context.fit import Context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.local import HERE
-from claudemem_daemon.local_zone import local_zone
+from claudemem_daemon.local_zone import read_zone
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation, Selection
@@ -258,7 +258,7 @@ def summary_line(selection: Selection, context: Context) -> str:
     checkouts = {
         project.path or project.key for project in selection.projects if project.observations
     }
-    moment = Clock(local_zone(os.environ)).at(selection.observations[0].created_at_epoch)
+    moment = Clock(read_zone(os.environ).zone).at(selection.observations[0].created_at_epoch)
     rows, places = _count(context.observations, "observation"), _count(len(checkouts), "worktree")
     line = f"claude-mem: {rows} from {places}, newest {moment.day} {moment.time}".rstrip()
     if context.left_out:
