@@ -27,6 +27,7 @@ from tests.support.daemon import DEVELOPING, clean_environ, run_to_end
 GOOD: dict[str, Any] = {
     "version": "2",
     "installed_version": "2",
+    "process": {"started_by": "hand"},
     "configuration": {"rejected": None},
     "watcher": {"problem": None},
     "stores": [],

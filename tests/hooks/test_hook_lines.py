@@ -19,7 +19,7 @@ from claudemem_daemon.hookfiles.commands import (
     launcher,
     python_line,
 )
-from claudemem_daemon.hookfiles.files import BACKUP, install, uninstall
+from claudemem_daemon.hookfiles.files import BACKUP, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.local import socket_path
 from tests.cases.world import World
@@ -140,7 +140,7 @@ def test_a_hook_of_the_users_own_stays_whatever_it_runs(home: Path, command: str
         path = Path(target(known, environ, None))
         path.parent.mkdir(parents=True)
         path.write_text(before)
-        assert uninstall(name, environ).what == "nothing"
+        assert uninstall(name, environ).what == "unchanged"
         assert path.read_text() == before
         install(name, environ, COMMANDS[name])
         settings = json.loads(path.read_text())
@@ -163,10 +163,9 @@ def test_an_entry_of_ours_elsewhere_is_somebodys(tmp_path: Path) -> None:
         "postToolUse": [ours],
     }
     path.write_text(json.dumps({"version": 1, "hooks": theirs}))
-    assert uninstall("copilot-cli", environ).theirs == (
-        ("sessionStart", line),
-        ("postToolUse", line),
-    )
+    assert uninstall("copilot-cli", environ).what == "unchanged"
+    found = installed(PLATFORMS["copilot-cli"], environ)
+    assert found.theirs == (("sessionStart", line), ("postToolUse", line))
     install("copilot-cli", environ, line)
     uninstall("copilot-cli", environ)
     assert json.loads(path.read_text()) == {"version": 1, "hooks": theirs}

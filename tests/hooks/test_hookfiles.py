@@ -75,7 +75,7 @@ def test_uninstall_gives_the_file_back_byte_for_byte(
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
         assert Path(str(path) + BACKUP).read_text(encoding="utf-8") == before
     assert uninstall(name, environ).what == "removed"
-    assert uninstall(name, environ).what == "nothing"
+    assert uninstall(name, environ).what == "unchanged"
     if before is None:
         assert not path.exists()
     else:

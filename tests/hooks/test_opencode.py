@@ -141,7 +141,7 @@ def test_install_and_uninstall_leave_no_trace(tmp_path: Path) -> None:
     assert installed(OPENCODE, environ).ours == (line,)
     assert install("opencode", environ, line + " ").what == "written"
     assert uninstall("opencode", environ).what == "removed"
-    assert uninstall("opencode", environ).what == "nothing"
+    assert uninstall("opencode", environ).what == "unchanged"
     assert not installed(OPENCODE, environ).ours
     assert list(tmp_path.iterdir()) == []
 
@@ -154,8 +154,8 @@ def test_a_plugin_that_somebody_changed_is_left_alone(tmp_path: Path) -> None:
     before = path.read_text()
     with pytest.raises(SettingsError, match="not as we wrote it"):
         install("opencode", environ, "y")
-    change = uninstall("opencode", environ)
-    assert (change.what, change.theirs) == ("nothing", (("plugin", str(path)),))
+    assert uninstall("opencode", environ).what == "unchanged"
+    assert installed(OPENCODE, environ).theirs == (("plugin", str(path)),)
     assert path.read_text() == before
 
 

@@ -17,7 +17,12 @@ from claudemem_daemon.diagnostics.doctor import as_json, examine, report
 from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.hookfiles.commands import launcher
 
-_MARK = {"ok": ("ok     ", ""), "warning": ("warning", "yellow"), "error": ("FAILED ", "red")}
+_MARK = {
+    "ok": ("ok     ", ""),
+    "note": ("note   ", ""),
+    "warning": ("warning", "yellow"),
+    "error": ("FAILED ", "red"),
+}
 """Severity -> word and colour."""
 
 

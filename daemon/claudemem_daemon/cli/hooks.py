@@ -19,7 +19,7 @@ from claudemem_daemon.hook import DESCRIPTION
 from claudemem_daemon.hook import main as hook_main
 from claudemem_daemon.hookfiles.commands import curl_line, lasting_launcher, launcher, python_line
 from claudemem_daemon.hookfiles.double_injection import double_injection
-from claudemem_daemon.hookfiles.files import Change, install, uninstall
+from claudemem_daemon.hookfiles.files import install, installed, uninstall
 from claudemem_daemon.hookfiles.merge import merged
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, ignored, target
 from claudemem_daemon.hookfiles.plugin import plugin_text
@@ -72,7 +72,7 @@ def install_command(name: str, curl: bool, project: bool) -> None:
             screen.say(f"  as it was: {screen.home(change.backup)}", "dim", whole=True)
         if platform.note:
             screen.say(f"  {platform.note}", "yellow")
-    _print_remarks(platform, change, project)
+    _print_remarks(platform, where)
     claude_mem = read_values(Configuration(os.environ).settings_paths[-1])
     doubled = double_injection(os.environ, claude_mem)
     if doubled is not None and name in ("claude-code", "codex"):
@@ -88,13 +88,14 @@ def uninstall_command(name: str, project: bool) -> None:
     PLATFORM is claude-code, codex, cursor, gemini-cli, copilot-cli or opencode.
     """
     platform = _with_file(name)
-    change = uninstall(name, os.environ, _checkout() if project else None)
+    where = _checkout() if project else None
+    change = uninstall(name, os.environ, where)
     path = screen.home(change.path)
-    if change.what == "nothing":
+    if change.what == "unchanged":
         screen.headed("unchanged", f"{path}: no entry of ours there")
     else:
         screen.headed("removed", f"our entries from {path}")
-    _print_remarks(platform, change, project)
+    _print_remarks(platform, where)
 
 
 @hooks_command.command("print")
@@ -129,9 +130,9 @@ def _with_file(name: str) -> Platform:
     return PLATFORMS[name]
 
 
-def _print_remarks(platform: Platform, change: Change, project: bool) -> None:
+def _print_remarks(platform: Platform, project: str | None) -> None:
     """What asks us too and was written by somebody else, and a folder that was ignored."""
-    for event, command in change.theirs:
+    for event, command in installed(platform, os.environ, project).theirs:
         screen.say(f"! left alone, not written by us: {event}: {plain(command, 200)}", "yellow")
     word = None if project else ignored(platform, os.environ)
     if word is not None:

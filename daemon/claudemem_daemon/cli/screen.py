@@ -58,19 +58,19 @@ def say(
 ) -> None:
     """Print a line, behind its label where it has one. In a terminal it is wrapped at blanks and
     stays behind label and indentation; what is to be copied (`whole`) the terminal wraps itself."""
+    from rich.table import Table
     from rich.text import Text
 
     out = screen(errors=errors)
     lead = label + text[: len(text) - len(text.lstrip(" !"))]
-    body = Text(text.lstrip(" !"), style=style)
-    shown = Text(lead, style=style or "dim")
-    if whole or not text.strip() or out.width <= 2 * len(lead):
+    shown, body = Text(lead, style=style or "dim"), Text(text.lstrip(" !"), style=style)
+    if whole or not lead or not text.strip() or out.width <= 2 * len(lead):
         show(out, shown + body, whole=whole)
     else:
-        lines = body.wrap(out, out.width - len(lead))
-        for line in lines:
-            line.rstrip()
-        show(out, shown + Text("\n" + " " * len(lead)).join(lines))
+        line = Table.grid()
+        line.add_column(no_wrap=True)
+        line.add_row(shown, body)
+        show(out, line)
 
 
 def headed(head: str, text: str, style: str = "green") -> None:

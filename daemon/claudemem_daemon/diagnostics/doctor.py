@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -15,8 +14,9 @@ from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.database_url import CREATE_INDEX, is_database, names_database
 from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.diagnostics.finding import Finding, Severity
-from claudemem_daemon.diagnostics.headline import of_silence
+from claudemem_daemon.diagnostics.headline import of_answer, of_silence
 from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log
+from claudemem_daemon.diagnostics.problems import of_process
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.local import of_another, private_dir, state_dir
 from claudemem_daemon.question import Question
@@ -39,12 +39,12 @@ def examine(
 ) -> tuple[Finding, ...]:
     """All checks, from the daemon outwards. Changes nothing."""
     client = Client(environ)
-    health: Mapping[str, Any] | Unreachable
+    status: Mapping[str, Any] | Unreachable
     try:
-        health = client.get_json("/healthz")
+        status = client.get_json("/v1/status")
     except Unreachable as error:
-        health = error
-    by_daemon = not isinstance(health, Unreachable)
+        status = error
+    by_daemon = not isinstance(status, Unreachable)
 
     @cache
     def explanation() -> Mapping[str, Any]:
@@ -52,7 +52,7 @@ def examine(
 
     parts: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _folder(environ),
-        lambda: _daemon(environ, client, health, question),
+        lambda: _daemon(environ, client, status, question),
         lambda: _service(environ, program, explanation()),
         lambda: _memory(explanation(), by_daemon=by_daemon),
         lambda: hook_entries(environ, explanation()["settings_path"]),
@@ -115,26 +115,20 @@ def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:
 def _daemon(
     environ: Mapping[str, str],
     client: Client,
-    health: Mapping[str, Any] | Unreachable,
+    status: Mapping[str, Any] | Unreachable,
     question: Question,
 ) -> Iterator[Finding]:
-    if isinstance(health, Unreachable):
-        head = of_silence(health, managed=has_manager(environ))
-        yield Finding("daemon", health.message, head.next or "", "error")
+    if isinstance(status, Unreachable):
+        head = of_silence(status, managed=has_manager(environ))
+        yield Finding("daemon", status.message, head.next or "", "error")
         return
-    restart = "claudemem-daemon stop, then start it again"
-    if health["version"] != __version__:
-        message = f"version {health['version']} runs, this command is {__version__}"
-        yield Finding("daemon", message, restart)
+    head = of_answer(status)
+    if head.next is not None:
+        yield Finding("daemon", head.sentence, head.next)
     else:
-        yield _ok("daemon", f"version {health['version']} answers, pid {health['pid']}")
-    seen = os.lstat(client.path)
-    mode = stat.S_IMODE(seen.st_mode)
-    if mode & 0o077 or seen.st_uid != os.getuid():
-        message = f"{client.path} has mode {mode:04o} and owner {seen.st_uid}"
-        yield Finding("socket", message, restart, "error")
-    else:
-        yield _ok("socket", f"{client.path}, mode {mode:04o}")
+        answers = f"version {__version__} answers on {client.path}"
+        yield _ok("daemon", f"{answers}, pid {status['process']['pid']}")
+        yield from of_process(status)
     began = time.perf_counter()
     client.get("/api/context/inject", {"cwd": question.cwd or "/"})
     took = (time.perf_counter() - began) * 1000

@@ -21,7 +21,7 @@ def of_answer(shape: Mapping[str, Any]) -> Headline:
     pid, version = shape["process"]["pid"], shape["version"]
     if version != __version__:
         sentence = f"running, needs restart (daemon {version}, this command {__version__})"
-        return Headline(sentence, _restart(shape), 1)
+        return Headline(sentence, restart(shape), 1)
     if shape["status"] == "ok":
         return Headline(f"running (pid {pid}, version {version})", None, 0)
     return Headline(f"running, degraded (pid {pid}, version {version})", None, 1)
@@ -50,7 +50,8 @@ def of_silence(error: Unreachable, *, managed: bool) -> Headline:
     return Headline(sentence.format(words=error.message), following, exit_code)
 
 
-def _restart(shape: Mapping[str, Any]) -> str:
+def restart(shape: Mapping[str, Any]) -> str:
+    """The command that restarts the daemon of this status."""
     if shape["process"]["started_by"] == "systemd":
         return "systemctl --user restart claudemem-daemon.service"
     if shape["process"]["started_by"] == "launchd":

@@ -25,14 +25,20 @@ NEWEST: Final = 20
 """Rows of a key whose files are compared, and files of a row."""
 
 
-class Like(NamedTuple):
-    """resembles: the key of ours that another looks like, and `why` in a few words; both None where
-    it may be an older name of ours all the same. alias: the line of settings.json that makes it
-    ours."""
+class StoreProject(NamedTuple):
+    """One project key of one store. newest is in milliseconds. ours: it is a key of this
+    repository. resembles: the key of ours that another looks like, and `why` in a few words; both
+    None where it may be an older name of ours all the same. alias: the line of settings.json that
+    makes it ours; None where it is, or is another repository's."""
 
-    resembles: str | None
-    why: str | None
-    alias: str
+    key: str
+    store: str
+    rows: int
+    newest: int | None
+    ours: bool
+    resembles: str | None = None
+    why: str | None = None
+    alias: str | None = None
 
 
 class Likeness:
@@ -53,22 +59,22 @@ class Likeness:
         paths = [key.path for key in keys.keys if key.role == "worktree" and key.path]
         self._worktrees = {os.path.basename(path) for path in paths}
 
-    def compared(self, key: str, reader: StoreReader) -> Like | None:
-        """What a key that is not ours looks like; None for another repository's. Raises
-        `StoreError`."""
+    def compared(self, project: StoreProject, reader: StoreReader) -> StoreProject:
+        """A key that is not ours, with what it looks like. Raises `StoreError`."""
+        key = project.key
         head = key.partition("/")[0]
         # A name of ours was left out by the scope.
         if not self._name or not self._checkouts or head in self._names.values():
-            return None
+            return project
         page = next(reader.candidates("observations", Wanted((key,)), NEWEST), [])
         rows = list(reader.wide("observations", page).values())
         if any(self._ownership.other_repository(row) is not None for row in rows):
-            return None
+            return project
         known = {name: list(older) for name, older in self._aliases.items()}
         known[self._name] = list(dict.fromkeys((*known.get(self._name, ()), head)))
         alias = f'"{ALIASES}": {json.dumps(known, ensure_ascii=False)}'
         resembles, why = self._resembled(key, rows)
-        return Like(resembles, why, alias)
+        return project._replace(resembles=resembles, why=why, alias=alias)
 
     def _resembled(self, key: str, rows: Sequence[Row]) -> tuple[str, str] | tuple[None, None]:
         head, _, worktree = key.partition("/")

@@ -8,16 +8,12 @@ from typing import Any
 
 from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.diagnostics.fixes import setting_fix, store_fix
-
-_RESTART = (
-    "restart it: systemctl --user restart claudemem-daemon, or `claudemem-daemon stop` and start it"
-    " again"
-)
+from claudemem_daemon.diagnostics.headline import restart
 
 
 def find_problems(status: Mapping[str, Any]) -> tuple[Finding, ...]:
     """All problems of the daemon in its status, the worst first."""
-    found = (*_process(status), *_settings(status), *_stores(status), *_names(status))
+    found = (*of_process(status), *_settings(status), *_stores(status), *_names(status))
     order = ("error", "warning", "note")
     return tuple(sorted(found, key=lambda problem: order.index(problem.severity)))
 
@@ -45,7 +41,7 @@ def _stores(status: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(f"store_{store['reason']}", str(store["error"]), fix)
 
 
-def _process(status: Mapping[str, Any]) -> Iterator[Finding]:
+def of_process(status: Mapping[str, Any]) -> Iterator[Finding]:
     version, installed = status["version"], status["installed_version"]
     mode, watcher = status["socket"]["mode"], status["watcher"].get("problem")
     stuck = status["requests"]["stuck_workers"]
@@ -54,9 +50,9 @@ def _process(status: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("package_gone", sentence, "install it again, then restart it")
     elif installed != version:
         sentence = f"version {version} is running, {installed} is installed"
-        yield Finding("needs_restart", sentence, _RESTART)
+        yield Finding("needs_restart", sentence, restart(status))
     if mode is not None and mode & 0o077:
-        yield Finding("socket_mode", f"the socket has mode {mode:04o}", _RESTART, "error")
+        yield Finding("socket_mode", f"the socket has mode {mode:04o}", restart(status), "error")
     if stuck:
         sentence = f"{stuck} questions wait for a file system that does not answer"
         yield Finding("stuck", sentence, "see which of the stores above is on a network share")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.diagnostics.likeness import Likeness
+from claudemem_daemon.diagnostics.likeness import Likeness, StoreProject
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKey
 from claudemem_daemon.resolved import ResolvedQuestion
@@ -21,21 +21,6 @@ from claudemem_daemon.warning import AnswerWarning
 MAX_COMPARED: Final = 200
 """Keys whose files are compared, per store."""
 COUNTING_SECONDS: Final = 5.0
-
-
-class StoreProject(NamedTuple):
-    """One project key of one store. newest is in milliseconds. ours: it is a key of this
-    repository. resembles, why, alias: as in `Like`; None where it is ours, or another
-    repository's."""
-
-    key: str
-    store: str
-    rows: int
-    newest: int | None
-    ours: bool
-    resembles: str | None = None
-    why: str | None = None
-    alias: str | None = None
 
 
 class RowCounts(NamedTuple):
@@ -83,8 +68,7 @@ def list_projects(
             project = _counted(path, reader, name, wanted, None)
             if name not in away and compared < MAX_COMPARED:
                 compared += 1
-                like = likeness.compared(name, reader)
-                project = project._replace(**like._asdict()) if like is not None else project
+                project = likeness.compared(project, reader)
             found.append(project)
 
     warnings = _in_each_store(resolved, pool, deadline, work)

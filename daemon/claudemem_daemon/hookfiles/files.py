@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
@@ -21,18 +20,23 @@ from claudemem_daemon.hookfiles.splice import comments
 
 BACKUP = ".before-claudemem-daemon"
 
-Others = tuple[tuple[str, str], ...]
-"""Event and command of each entry that somebody else wrote and that asks us too."""
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What was done to `path`; `backup` is the copy of what was there before, if one was made."""
 
     path: str
-    what: Literal["written", "unchanged", "removed", "nothing"]
+    what: Literal["written", "removed", "unchanged"]
     backup: str | None = None
-    theirs: Others = ()
+
+
+class Installed(NamedTuple):
+    """ours: the commands of our entries. theirs: event and command of each entry that somebody else
+    wrote and that asks us too. untrusted: events of ours that the assistant has not been allowed to
+    run."""
+
+    ours: tuple[str, ...] = ()
+    theirs: tuple[tuple[str, str], ...] = ()
+    untrusted: tuple[str, ...] = ()
 
 
 def install(
@@ -47,25 +51,26 @@ def install(
     platform = PLATFORMS[name]
     path = target(platform, environ, project)
     before = read_file(path)
-    fresh: str | None
-    theirs: Others = ()
     if platform.shape == "plugin":
-        fresh, had_ours = _plugin(path, before, command), True
+        if before is not None and not is_our_plugin(before):
+            raise SettingsError(f"{path} is not as we wrote it; move it away, nothing was changed")
+        fresh, had_ours = plugin_text(command), True
     else:
         settings = parse(before, path, with_comments=platform.comments)
         merged = merge.merged(settings, platform, command, path)
-        fresh = before if merged == settings else _dump(platform, path, merged, before)
+        if merged == settings:
+            return Change(path, "unchanged")
+        fresh = _dump(platform, path, merged, before)
         had_ours = bool(merge.our_commands(settings, platform))
-        theirs = tuple(merge.their_commands(settings, platform))
     if fresh == before:
-        return Change(path, "unchanged", theirs=theirs)
+        return Change(path, "unchanged")
     check_writable(path)
     backup = None
     if before is not None and not had_ours:
         backup = path + BACKUP
         write_file(backup, before, environ, like=path)
-    write_file(path, fresh or "", environ, like=path, backup=backup)
-    return Change(path, "written", backup, theirs)
+    write_file(path, fresh, environ, like=path, backup=backup)
+    return Change(path, "written", backup)
 
 
 def uninstall(name: str, environ: Mapping[str, str], project: str | None = None) -> Change:
@@ -79,46 +84,33 @@ def uninstall(name: str, environ: Mapping[str, str], project: str | None = None)
     path = target(platform, environ, project)
     before = read_file(path)
     if before is None:
-        return Change(path, "nothing")
-    theirs: Others = ()
+        return Change(path, "unchanged")
     if platform.shape == "plugin":
-        if not is_our_plugin(before):
-            return Change(path, "nothing", theirs=(("plugin", path),))
-        fresh, made_by_us = "", True
+        fresh, made_by_us = ("", True) if is_our_plugin(before) else (before, False)
     else:
-        settings = parse(before, path, with_comments=platform.comments)
-        left = merge.without(settings, platform)
-        theirs = tuple(merge.their_commands(settings, platform))
-        if left == settings:
-            return Change(path, "nothing", theirs=theirs)
-        fresh, made_by_us = _without_ours(platform, path, before, left)
+        fresh, made_by_us = _without_ours(platform, path, before)
+    if fresh == before:
+        return Change(path, "unchanged")
     check_writable(path)
     if not (made_by_us and _removed(path)):
         write_file(path, fresh, environ, like=path)
     with suppress(FileNotFoundError):
         os.unlink(path + BACKUP)
     folders.unmake(os.path.dirname(os.path.realpath(path)), environ)
-    return Change(path, "removed", theirs=theirs)
+    return Change(path, "removed")
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """`ours`: the commands of our entries. `untrusted`: events of ours that the assistant has not
-    been allowed to run."""
-
-    ours: tuple[str, ...] = ()
-    theirs: Others = ()
-    untrusted: tuple[str, ...] = ()
-
-
-def installed(platform: Platform, environ: Mapping[str, str]) -> Installed:
-    """What is in the user's file, for `doctor`; nothing where it cannot be read."""
-    path = target(platform, environ, None)
+def installed(
+    platform: Platform, environ: Mapping[str, str], project: str | None = None
+) -> Installed:
+    """What is in the file; nothing where it cannot be read."""
+    path = target(platform, environ, project)
     try:
         text = read_file(path)
         if platform.shape == "plugin":
             command = command_of(text or "")
-            return Installed(() if command is None else (command,))
+            theirs = () if text is None or command else (("plugin", path),)
+            return Installed((command,) if command else (), theirs)
         settings = parse(text, path, with_comments=platform.comments)
     except SettingsError:
         return Installed()
@@ -136,12 +128,6 @@ def _removed(path: str) -> bool:
     return not os.path.lexists(path)
 
 
-def _plugin(path: str, before: str | None, command: str) -> str:
-    if before is not None and not is_our_plugin(before):
-        raise SettingsError(f"{path} is not as we wrote it; move it away, nothing was changed")
-    return plugin_text(command)
-
-
 def _dump(platform: Platform, path: str, value: dict[str, Any], before: str | None) -> str:
     text = dump(value, before)
     if text is None:
@@ -152,17 +138,19 @@ def _dump(platform: Platform, path: str, value: dict[str, Any], before: str | No
     return text
 
 
-def _without_ours(
-    platform: Platform, path: str, before: str, left: dict[str, Any]
-) -> tuple[str, bool]:
+def _without_ours(platform: Platform, path: str, before: str) -> tuple[str, bool]:
     """The text of the file without our entries, and whether we made the file and nobody else wrote
     anything into it."""
+    settings = parse(before, path, with_comments=platform.comments)
+    left = merge.without(settings, platform)
+    if left == settings:
+        return before, False
     saved = read_file(path + BACKUP)
     if saved is not None and comments(before) == comments(saved):
         with suppress(SettingsError):
-            settings = parse(saved, path, with_comments=platform.comments)
             command = python_line(platform.name, f"/{MARK}")
-            merged = merge.merged(settings, platform, command, path)
+            earlier = parse(saved, path, with_comments=platform.comments)
+            merged = merge.merged(earlier, platform, command, path)
             if merge.without(merged, platform) == left:
                 return saved, False
     made_by_us = (
