@@ -89,8 +89,12 @@ def test_what_is_written_past_sqlite_is_in_the_next_answer(
         assert state(pool, path).holds()
 
 
-def test_other_tables_at_the_same_schema_version_are_read_as_they_are(tmp_path: Path) -> None:
-    """Both commit counts differ, so SQLite reads the pages anew; but not the tables."""
+@pytest.mark.parametrize("idle", [False, True])
+def test_other_tables_at_the_same_schema_version_are_read_as_they_are(
+    tmp_path: Path, idle: bool
+) -> None:
+    """Both commit counts differ, so SQLite reads the pages anew; but not the tables. Where it has
+    closed the store meanwhile, it is we who remember the tables."""
     path = make_store(tmp_path / "s.db", journal="delete")
     add_observation(path, id=1)
     other = make_store(tmp_path / "other.db", journal="delete")
@@ -105,6 +109,8 @@ def test_other_tables_at_the_same_schema_version_are_read_as_they_are(tmp_path: 
     db.close()
     with open_pool() as pool:
         assert rows(pool, path) == [1]
+        if idle:
+            let_go(pool, path)
         overwrite(other, path)
         assert rows(pool, path) == [97, 96, 95]
 

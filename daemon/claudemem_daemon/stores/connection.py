@@ -101,7 +101,8 @@ class Connection:
         self.mode = mode
         self.guard = Guard()
         self.schema_version = 0
-        self._schema_size: tuple[apsw.SQLiteValue, ...] = ()
+        self.schema_size: tuple[apsw.SQLiteValue, ...] = ()
+        """How much `fits` found; empty before."""
         self._checked: State | None = None
         self.db = db = _opened(path, mode, 48)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
@@ -133,17 +134,17 @@ class Connection:
         version = int(self._cell("PRAGMA schema_version"))  # type: ignore[arg-type]  # a number
         if version != self.schema_version:
             self.schema_version = version
-            self._schema_size = ()
+            self.schema_size = ()
         return self._cell("PRAGMA journal_mode") != "wal"
 
     def fits(self, main: State | None) -> bool:
         """Whether what SQLite remembers of the schema is the file's. A file that was overwritten in
         place can have the same PRAGMA schema_version with other tables."""
-        if main == self._checked and self._schema_size:
+        if main == self._checked and self.schema_size:
             return True
         size = self.db.execute(_SCHEMA_SIZE).fetchall()[0]
-        fits = not self._schema_size or size == self._schema_size
-        self._schema_size, self._checked = size, main
+        fits = not self.schema_size or size == self.schema_size
+        self.schema_size, self._checked = size, main
         return fits
 
     def _cell(self, statement: str) -> apsw.SQLiteValue:

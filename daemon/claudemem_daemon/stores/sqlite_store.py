@@ -84,8 +84,9 @@ class SqliteStore:
         self._in_use: list[Connection] = []
         self._rollback_journal = False
         """Whether a writer has to wait for our locks."""
-        self._schema: tuple[tuple[int, int], Schema] | None = None
-        """Of which opening, at which PRAGMA schema_version."""
+        self._schema: tuple[tuple[object, ...], Schema] | None = None
+        """Of which opening, PRAGMA schema_version and size; the last tells a file that was
+        overwritten while it was closed."""
         self._last_read: StoreState | None = None
         self._error: StoreError | None = None
         self._retired = False
@@ -258,7 +259,7 @@ class SqliteStore:
             connection.close()
 
     def _schema_of(self, connection: Connection) -> Schema:
-        key = connection.opening, connection.schema_version
+        key = connection.opening, connection.schema_version, connection.schema_size
         known = self._schema
         if known is not None and known[0] == key:
             return known[1]
