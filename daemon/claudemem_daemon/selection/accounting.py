@@ -1,8 +1,7 @@
 """Where every row of the stores ends: in the answer, or at the first filter that drops it.
 
-Filters on single rows are counted by the stores themselves. What only shows when rows of all stores
-meet (duplicates, other repositories, the limit) is found by the merge of the selection, carried on
-beyond its limit.
+The stores count what the filters on single rows drop. What depends on other rows (duplicates, the
+limit) is found by the merge of the selection, continued beyond its limit.
 """
 
 from __future__ import annotations
@@ -40,33 +39,32 @@ Disposition = Literal[
     "over_size",
     "not_read",
 ]
-"""Where a row ends: the first filter, in the order of the selection, that drops it. not_read: time
-was over before it could be compared."""
+"""Where a row ends: at the first filter, in the order of the selection, that drops it. not_read: time
+was over before it was compared with others."""
 
 _PASSING: Final = frozenset({"included", "over_limit", "over_size"})
 COUNTING: Final = 0.6
-"""The share of the time in which a store is counted by its filters; the rest is for comparing the
-newest rows."""
+"""The share of the time for counting a store by the filters; the rest is for comparing rows."""
 PAGE: Final = 500
 NO_LIMIT: Final = 1 << 62
-"""The limit of a merge that is to see every row."""
+"""The limit of a merge of all rows."""
 
 
 @dataclass(slots=True)
 class Accounts:
-    """What became of the rows of each (store, project key). `types` and `concepts` are the values
-    that the lists leave out, with the rows that have them."""
+    """What became of the rows of each (store, project key). `types` and `concepts`: the values that the
+    lists do not contain, with the number of rows dropped for them."""
 
     reasons: dict[tuple[str, str], Counter[Disposition]] = field(default_factory=dict)
     types: Counter[str] = field(default_factory=Counter)
     concepts: Counter[str] = field(default_factory=Counter)
     others: dict[str, int] = field(default_factory=dict)
-    """Store -> rows whose project is none of ours."""
+    """Store -> number of rows whose project is not ours."""
     days: dict[tuple[str, str], Counter[Literal["shown", "beyond"]]] = field(default_factory=dict)
-    """(local day, project key) -> rows that passed all filters: those in the answer, and those
-    beyond the limit or the size."""
+    """(local day, project key) -> rows that passed all filters: those in the context, and those beyond
+    the limit or the size."""
     passed: dict[tuple[str, int], Disposition] = field(default_factory=dict)
-    """(store, id) -> where it ended, of the rows that passed the filters on single rows."""
+    """(store, id) -> where it ended, for rows that passed the filters on single rows."""
     full: bool = False
     """Whether the limit was reached."""
 
@@ -75,13 +73,13 @@ class Accounts:
             self.reasons.setdefault((store, key), Counter())[reason] += rows
 
     def rank(self, store: str, number: int) -> int | None:
-        """Which of the distinct rows that pass all filters a row is, the newest being 1."""
+        """A row's place among the distinct rows that pass all filters, 1 for the newest."""
         passing = [row for row, reason in self.passed.items() if reason in _PASSING]
         return passing.index((store, number)) + 1 if (store, number) in passing else None
 
 
 def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
-    """The filter on single rows that drops these; None where they pass all."""
+    """The filter on single rows that drops the group; None where it passes all."""
     if group.project in keys.excluded:
         return "excluded"
     if not group.right_type:
@@ -92,9 +90,9 @@ def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
 
 
 def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Accounts:
-    """Every row of the open stores, as far as there is time; of a store that could not be counted
-    by its filters, only the rows in the answer are told from the rest (`not_read`). shown: how many
-    of the answer's rows its context has room for."""
+    """Account for all rows of the open stores, as far as there is time. In a store that could not be
+    counted by the filters, only rows of the answer are told from the rest (`not_read`). shown: the
+    number of the answer's rows in its context."""
     accounts = Accounts()
     passing: Counter[tuple[str, str]] = Counter()
     counted = True
@@ -109,7 +107,7 @@ def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Account
             passing += _totals(source)
         source.reader.extend(until)
     compared = _compare(accounts, sources, until, shown)
-    # What there was no time to compare is older than all that was.
+    # Rows that were not compared are older than all that were.
     rest: Disposition = "over_limit" if counted and accounts.full else "not_read"
     for (store, key), rows in passing.items():
         accounts.count(store, key, rest, rows - compared[store, key])
@@ -117,8 +115,8 @@ def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Account
 
 
 def _count(accounts: Accounts, sources: Sources, source: Source) -> Counter[tuple[str, str]]:
-    """Count what the filters on single rows drop; returns the rows that pass them, by key. Counts
-    nothing where it raises `StoreError`."""
+    """Count the rows that the filters on single rows drop; returns the number of those that pass, by
+    key. Where it raises `StoreError`, it has counted none."""
     passing: Counter[tuple[str, str]] = Counter()
     store, wanted = source.ref.path, sources.wanted(source)
     if not source.admitted:
@@ -146,7 +144,7 @@ def _count(accounts: Accounts, sources: Sources, source: Source) -> Counter[tupl
 
 
 def _totals(source: Source) -> Counter[tuple[str, str]]:
-    """Rows by key, whatever the filters, which an index tells at once."""
+    """The number of rows by key, whatever the filters: an index has it."""
     found: Counter[tuple[str, str]] = Counter()
     admitted = source.admitted
     with suppress(StoreError):
@@ -158,8 +156,8 @@ def _totals(source: Source) -> Counter[tuple[str, str]]:
 def _compare(
     accounts: Accounts, sources: Sources, until: Deadline, shown: int
 ) -> Counter[tuple[str, str]]:
-    """The merge of the selection, carried on to the last row, noting where each ends. Returns how
-    many rows of each (store, key) were compared."""
+    """Merge to the last row and account for each. Returns how many rows of each (store, key) were
+    compared."""
     compared: Counter[tuple[str, str]] = Counter()
     limit, excluded = sources.resolved.settings.limit, frozenset(sources.resolved.keys.excluded)
     distinct = 0
@@ -192,7 +190,7 @@ _DROPPED: Final[dict[Ending, Disposition]] = {
 
 
 def _candidates(sources: Sources, source: Source) -> Generator[Candidate, None, None]:
-    """As many as there is time for: what was counted before stays."""
+    """As many as there is time for."""
     with sources.guarded(source):
         for page in source.reader.candidates("observations", sources.wanted(source), PAGE):
             yield from page

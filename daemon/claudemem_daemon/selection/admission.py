@@ -15,13 +15,13 @@ from claudemem_daemon.stores.interface import COLUMNS, StoreReader
 from claudemem_daemon.stores.sql import TABLES, Wanted
 
 MAX_PROBES: Final = 512
-"""More keys are not looked up one by one where all names have to be listed anyhow."""
+"""With more keys than this, all names of the store are listed instead of looking up each key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Projects of one store, each with the key that admits it. left_out: keys that were not asked
-    for here, with the reason."""
+    """Projects of one store, each with the key that admits it. left_out: keys that are not used in
+    this store, with the reason."""
 
     projects: Mapping[str, ProjectKey]
     merged: Mapping[str, ProjectKey]
@@ -44,12 +44,12 @@ class Admitted:
 def _admit(
     keys: ProjectKeys, present: Iterable[str], merged: Iterable[str], others: Iterable[str]
 ) -> Admitted:
-    """The projects among `present` and among the targets of merged rows that the keys name.
-    `others` are all projects of the store, or those that matter to bare keys.
+    """The projects among `present`, and among `merged` (the targets of merged rows), that the keys
+    name. `others` are all projects of the store, or those that matter to bare keys.
 
-    A worktree's folder name alone (a bare key) is left out where it may belong to another
-    repository: when the store has `X/name` of another X, or `name/...`, that is, a repository of
-    that name.
+    A bare key, a worktree's folder name alone, is left out where it may belong to another
+    repository: where the store has `X/name` of another X, or `name/...`, which means a repository
+    of that name.
     """
     names, targets = tuple(present), tuple(merged)
     exact: dict[str, ProjectKey] = {}
@@ -58,7 +58,7 @@ def _admit(
     bare = {key.key for key in keys.keys if key.bare} & here
     owners = _owners(others) if bare else {}
     ours = _own_names(keys.keys)
-    # A name that is a key in its own right stays one, though it is a worktree's folder as well.
+    # Keys that are not bare first: a name that is such a key stays one.
     for key in sorted(keys.keys, key=attrgetter("bare")):
         if key.match != "exact" or key.key in exact:
             continue
@@ -68,10 +68,10 @@ def _admit(
         else:
             exact[key.key] = key
     prefixes = [key for key in keys.keys if key.match == "prefix"]
-    away = set(keys.excluded) | set(left_out)
+    unwanted = set(keys.excluded) | set(left_out)
 
     def key_of(name: str) -> ProjectKey | None:
-        if name in away:
+        if name in unwanted:
             return None
         return exact.get(name) or next((p for p in prefixes if name.startswith(p.key)), None)
 
@@ -105,8 +105,8 @@ def _owners(names: Iterable[str]) -> dict[str, set[str]]:
 
 
 def match_keys(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitted]:
-    """The projects of observations and those of session summaries that the keys name. Whose a bare key is, the names of
-    both tell. Raises `StoreError`."""
+    """The projects of observations, and those of session summaries, that the keys name. The names in
+    both tables decide whether a bare key is left out. Raises `StoreError`."""
     if len(keys.keys) > MAX_PROBES and any(key.bare for key in keys.keys):
         names = [reader.projects(table, column) for table in TABLES for column in COLUMNS]
         return reader.made(
@@ -135,7 +135,7 @@ def _admit_both(
 
 
 def _among(keys: ProjectKeys, names: Sequence[str]) -> Iterable[str]:
-    """What `StoreReader.present` finds, in its order, in a list of all names."""
+    """As `StoreReader.present`, in the same order, from a list of all names."""
     exact, prefixes = _by_match(keys)
     every = frozenset(names)
     found = [name for prefix in prefixes for name in names if name.startswith(prefix)]

@@ -1,7 +1,6 @@
 """Rows by the ids that answers print.
 
-The repository's keys decide as they do for a context; the lists of types and concepts do not: who
-asks for a row knows what it is.
+The repository's keys apply as for a context. The lists of types and concepts do not.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ _REF: Final = re.compile(r"(S?)(?:([a-z]*)([0-9]{1,19})|([a-z]+):([0-9A-Za-z-]{1
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An id as answers print it: `12`, `b7` of another store, `S3` of a session, `c:1290252e` of a
-    database: then `name` is how its text id begins."""
+    """An id as answers print it, see `ShownRow.ref`. `name` is the beginning of a text id."""
 
     text: str
     table: Table
@@ -44,7 +42,7 @@ class Ref:
 
 
 class RowsById(NamedTuple):
-    """In the order of asking; `missing` are the ids that no row has here."""
+    """In the order of the ids; `missing` are the ids without a row."""
 
     observations: tuple[Observation, ...]
     summaries: tuple[Summary, ...]
@@ -53,7 +51,7 @@ class RowsById(NamedTuple):
 
 
 def parse_ref(text: str) -> Ref | None:
-    """The row that an id names; None where it is no such id."""
+    """None where `text` is not such an id."""
     match = _REF.fullmatch(text.strip())
     if match is None:
         return None
@@ -67,7 +65,7 @@ def parse_ref(text: str) -> Ref | None:
 def rows_by_id(
     refs: Sequence[Ref], resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline
 ) -> RowsById:
-    """The rows of these ids, as far as they are this repository's."""
+    """The rows with these ids that belong to the repository of the question."""
     rows: list[Chosen[Source]] = []
     shown: dict[str, Observation | Summary] = {}
     with Sources(resolved, ALL, pool, deadline) as sources:
@@ -99,7 +97,6 @@ def _rows(
         return
     with sources.guarded(source):
         numbers = numbers_of(wanted, source)
-        # Whose id it is says nothing of its time, so that is read with the row.
         chosen = source.reader.among(table, sources.wanted(source, table), numbers)
         for row in sources.read(table, source, chosen).values():
             yield Chosen(source, row)

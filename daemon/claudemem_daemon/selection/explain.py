@@ -20,7 +20,7 @@ Shape = dict[str, Any]
 
 
 class Explanation(NamedTuple):
-    """`counts` and `queries` are JSON shapes, see `_counts` and `_queries`."""
+    """`counts` and `queries` have the shapes of `_counts` and `_queries`."""
 
     selection: Selection
     accounts: Accounts
@@ -29,7 +29,7 @@ class Explanation(NamedTuple):
     fates: tuple[Fate, ...] = ()
 
     def as_json(self) -> Shape:
-        """Without the selection, whose shape is the query's."""
+        """Without the selection."""
         accounts = self.accounts
         return {
             "counts": list(self.counts),
@@ -52,8 +52,8 @@ def explain(
     deadline: Deadline,
     row: Ref | None = None,
 ) -> Explanation:
-    """How a selection came about, of whose rows the context has `shown`. Counting stops at the
-    deadline. For an excluded project no store is opened."""
+    """How a selection came about; `shown` is the number of its observations in the context. Counting
+    stops at the deadline. For an excluded project no store is opened."""
     accounts = Accounts()
     for warning in resolved.keys.warnings:
         if warning.code == "excluded" and not resolved.keys.keys:
@@ -78,7 +78,7 @@ def explain(
 
 
 def _queries(sources: Sources) -> Iterator[Shape]:
-    """The queries of each store, and how SQLite runs them."""
+    """The queries of each store, and how the database runs them."""
     for source in sources.opened:
         limit = sources.resolved.settings.limit
         for query in source.reader.queries(sources.wanted(source), limit):
@@ -93,9 +93,8 @@ def _queries(sources: Sources) -> Iterator[Shape]:
 
 
 def _counts(sources: Sources, accounts: Accounts) -> Iterator[Shape]:
-    """Rows of one project in one store, apart from those that are another repository's: how many
-    are left after each filter, and in `reasons` where each row of both ends; `included` is what the
-    answer shows."""
+    """For each project of each store: its rows without those of another repository, how many are left
+    after each filter, and in `reasons` where all of them end, those of another repository too."""
     for source in sources.opened:
         store = source.ref.path
         for name, key in source.admitted.names.items():

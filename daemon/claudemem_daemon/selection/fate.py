@@ -1,4 +1,4 @@
-"""What became of one row: the first filter that drops it, by the accounts that count all rows."""
+"""What became of one row: the first filter that drops it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from claudemem_daemon.stores.sql import Wanted
 
 
 class Fate(NamedTuple):
-    """What became of one row in one store; `detail` is one sentence. The row's own values are there
-    where it may be told."""
+    """What became of one row in one store; `detail` is one sentence. The row's own values are left
+    out for a row of an excluded checkout."""
 
     id: int
     store: str | None
@@ -33,12 +33,12 @@ class Fate(NamedTuple):
     concepts: tuple[str, ...] = ()
     created_at_epoch: int | None = None
     rank: int | None = None
-    """Which of the rows that pass all filters it is, the newest being 1."""
+    """Its place among the rows that pass all filters, 1 for the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Says of single rows where they end, by the same accounts that count them."""
+    """Tells where single rows end, by the accounts that count all rows."""
 
     sources: Sources
     selection: Selection
@@ -117,7 +117,7 @@ class Judge:
         return "no key of this repository names it"
 
     def _among_all(self, source: Source, row: Row) -> tuple[Disposition, str]:
-        """Of a row that passes every filter on single rows."""
+        """For a row that passes all filters on single rows."""
         settings = self.sources.resolved.settings
         ended = self.accounts.passed.get((source.ref.path, row.id))
         if ended == "included":

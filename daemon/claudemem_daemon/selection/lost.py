@@ -1,4 +1,4 @@
-"""Rows, and parts of rows, that are left out by themselves."""
+"""Rows, and parts of rows, that are left out because they cannot be read or shown."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class LostRows(Counter[str]):
-    """Store -> rows that were found and could not be read, judged or written; without a store, the
+    """Store -> number of rows that could not be read, judged or written. The empty path stands for the
     prior message."""
 
     def attempt(self, store: str, make: Callable[[], T]) -> list[T]:
-        """What `make` makes of a row; empty where it raises."""
+        """A list of what `make` returns; empty where it raises."""
         try:
             return [make()]
         except Exception as error:  # noqa: BLE001 - whatever it is
@@ -32,8 +32,7 @@ class LostRows(Counter[str]):
         self[store] += 1
 
     def warnings(self, what: str = "shown") -> tuple[AnswerWarning, ...]:
-        """what: could not be done. Equal warnings count as one, and those of reading and of showing
-        count different rows."""
+        """`what` could not be done with the rows."""
         return tuple(_warning(store, rows, what) for store, rows in self.items() if rows)
 
 
@@ -46,7 +45,7 @@ def _warning(store: str, rows: int, what: str) -> AnswerWarning:
 
 
 def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
-    """What of the rows is cut or left out, by store and column."""
+    """For each store and column of which cells were cut or left out."""
     found = Counter(
         (chosen.origin.ref.path, name) for chosen in rows for name, _ in chosen.row.large
     )

@@ -20,7 +20,7 @@ Ending = Literal["included", "duplicate", "dropped"]
 
 
 class Chosen(NamedTuple, Generic[Origin]):
-    """A row that made it into the list, and the store it came from."""
+    """A row and the store it came from."""
 
     origin: Origin
     row: Row
@@ -38,8 +38,7 @@ def merge(
     keep: Callable[[Chosen[Origin]], bool],
     late: Callable[[], bool] = lambda: False,
 ) -> Merged[Origin]:
-    """The newest `limit` distinct rows of all lists, as `endings` tells them; fewer where time is
-    over."""
+    """The newest `limit` distinct rows of all lists, by `endings`; fewer once it is `late`."""
     rows: list[Chosen[Origin]] = []
     duplicates = 0
     for row, ending in endings(lists, limit, read, keep, late):
@@ -57,14 +56,14 @@ def endings(
     keep: Callable[[Chosen[Origin]], bool],
     late: Callable[[], bool],
 ) -> Iterator[tuple[Chosen[Origin], Ending]]:
-    """The rows of all lists, each of which is in the order of the answer (time, project, id, all
-    descending; rows without a time last), with what became of each, up to the `limit`th that
-    is included.
+    """The rows of all lists with what became of each, up to the `limit`th that is included. Each list
+    is in the order of the answer: time, project, id, all descending; rows without a time last.
 
-    Duplicates go before the limit: the same row reached twice, one row of another device in two
-    stores, equal content at an equal time. An equal id in two stores alone is no duplicate, nor is a
-    row like one that `keep` dropped. `read` gets whole rows, few more than the limit asks for. `late`
-    is asked between two batches whether there is no time for another.
+    A duplicate does not count for the limit. It is a row that was reached before, a row of another
+    device that is in two stores, or one with equal content at an equal time. Equal ids in two stores
+    make no duplicate, and neither does likeness to a row that `keep` dropped. `read` returns whole
+    rows by id; it is asked for few more than the limit. `late` is asked after each batch whether
+    there is no time for another.
     """
     flows = [zip(repeat(origin), candidates) for origin, candidates in lists]
     ordered = heapq.merge(*flows, key=itemgetter(1), reverse=True)
@@ -87,7 +86,7 @@ def endings(
                 yield chosen, "dropped"
         if len(batch) < size:
             return
-        # Doubled while nothing is found: a long run of dropped rows takes few reads.
+        # Doubled while no row is included: a long run of dropped rows takes few reads.
         least = 2 * size if included.count == before else 1
         if included.count < limit and late():
             return
@@ -96,7 +95,7 @@ def endings(
 def _read(
     batch: list[tuple[Origin, Candidate]], read: Callable[[Origin, list[Candidate]], dict[int, Row]]
 ) -> Iterator[Chosen[Origin]]:
-    """The rows of a batch in its order; one question a store."""
+    """The rows of a batch in its order, by one read of each store."""
     wanted: dict[Origin, list[Candidate]] = {}
     for origin, candidate in batch:
         wanted.setdefault(origin, []).append(candidate)
@@ -108,19 +107,19 @@ def _read(
 
 
 class _Included(Generic[Origin]):
-    """The rows in the list, by all that tells a copy of them. Equal content at an equal time is a copy
-    in another store, and in one store when it is the same project's: claude-mem writes an event
-    twice under one project, never under two."""
+    """The included rows, by all that identifies a copy. Equal content at an equal time is a copy in
+    another store, and in the same store under the same project: claude-mem may write an event twice
+    under one project, never under two."""
 
     def __init__(self) -> None:
         self.count = 0
         self._rows: set[tuple[Origin, int]] = set()
         self._devices_rows: set[tuple[str, str]] = set()
         self._first: dict[object, Chosen[Origin]] = {}
-        """The first row of those that are alike."""
+        """By likeness, the first row."""
         self._others: dict[object, list[Chosen[Origin]]] = {}
-        """By content, the other ones: most rows are like no other, and a narrative is slow to
-        hash."""
+        """By content, the rows after the first. Most rows are like no other, so that few long texts
+        have to be hashed."""
 
     def has_copy_of(self, chosen: Chosen[Origin], likeness: object) -> bool:
         origin, row = chosen
@@ -146,6 +145,6 @@ class _Included(Generic[Origin]):
 
 
 def _likeness(row: Row) -> object:
-    """Equal for rows of equal content: their time, first text, and how long another one is."""
+    """Equal for rows of equal content, and cheap: time, first text, length of the longest."""
     _, first, _, narrative, *_ = row.cells
     return row.epoch, first, len(narrative) if isinstance(narrative, str) else narrative

@@ -1,4 +1,4 @@
-"""The rows of one answer and the account of how they were chosen."""
+"""The rows of one answer, and what to know about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class _Value(Generic[T]):
-    """An attribute that is worked out when it is asked for."""
+    """An attribute that is computed at each access."""
 
     def __init__(self, of: Callable[[Any], T]) -> None:
         self._of = of
@@ -55,12 +55,11 @@ def _texts(
 
 @dataclass(frozen=True, slots=True)
 class ShownRow:
-    """A row of a store as the contract shows it. What its cells say is worked out when it is asked
-    for: of thousands of rows a context shows few.
+    """A row of a store as the contract has it. Cells are decoded at access, because a context shows
+    few of thousands of rows.
 
-    created_at_epoch  in milliseconds; None where the row has no usable time, and such come last
-    shown_at          the time that its line tells, in milliseconds: `created_at` where the epoch is
-                      unusable
+    created_at_epoch  in milliseconds; None where the row has no usable time; such rows come last
+    shown_at          the time on its line, in milliseconds: `created_at` where the epoch is unusable
     """
 
     row: Row
@@ -76,13 +75,12 @@ class ShownRow:
     platform_source = _Value["str | None"](attrgetter("row.platform"))
     created_at = _Value[str](attrgetter("row.created_at"))
     prefix = ""
-    """Of ids."""
+    """Of its ref."""
 
     @property
     def ref(self) -> str:
-        """The id by which a person or a model asks for this row again: `12`; `b7` where it is of
-        another store than the first; `c:1290252e` of a database, whose ids are text; `S3` of a
-        session."""
+        """The id by which a person or a model asks for this row again: `12`; `b7` in a store that is
+        not the first; `c:1290252e` in a database, where ids are text; `S3` for a session."""
         return self.prefix + row_ref(self.of.letter, self.row.id, self.row.name)
 
     @property
@@ -105,7 +103,7 @@ class Observation(ShownRow):
 
     @property
     def narrative(self) -> str:
-        """What releases before narratives called `text` is one."""
+        """Releases before narratives wrote `text` instead."""
         narrative, older = self.row.cells[3:5]
         return without_private(text(narrative) or text(older))
 
@@ -131,17 +129,16 @@ MODELS: Final[Mapping[Table, type[Observation] | type[Summary]]] = {
 
 
 def row_ref(letter: str, number: int, name: str) -> str:
-    """A text id is printed by its beginning, and without what an id does not have: text of a
-    stranger stands in it."""
+    """Of a text id only the first characters, and of these only letters and digits: a stranger
+    may have written it."""
     if not name:
         return f"{letter}{number}"
     return f"{letter}:" + "".join(sign for sign in name[:8] if sign.isascii() and sign.isalnum())
 
 
 class ProjectReport(NamedTuple):
-    """One key that was asked for: whose it is, where it was looked for, how many rows of this
-    answer carry it. A prefix key appears as the concrete keys found under it (role "removed"),
-    or not at all when it found none."""
+    """One key of the question: its checkout, the stores that have it, the number of its rows in this
+    answer. For a prefix key there is a report for each name that it matched (role "removed")."""
 
     key: str
     path: str | None
@@ -152,12 +149,13 @@ class ProjectReport(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The one limited list, newest first, and what a reader must know about it.
+    """The one limited list, newest first, and what to know about it.
 
-    rows_exist: at least one row carries one of the keys, whatever the filters say (tells "no
-    memory" from "all filtered out"). complete: no deadline cut a query short. high_water: store
-    path -> highest observation id at the time, for later news. dependencies: what the rows were
-    chosen by besides the stores that were read.
+    rows_exist    whether any row has one of the keys, whatever the filters say: tells "no memory"
+                  from "all filtered out"
+    complete      whether all stores could be read, and to the end
+    high_water    store path -> highest observation id, from which later news are counted
+    dependencies  what the choice of rows depends on besides the states of the stores
     """
 
     observations: tuple[Observation, ...]

@@ -1,4 +1,4 @@
-"""Rows of another repository that happens to have the same name.
+"""Which rows belong to another repository of the same name.
 
 Two repositories `/one/api` and `/two/api` share the key `api` in one store. What tells them apart is
 where the files lie that a row names; for a session summary, also those that the session's
@@ -21,7 +21,7 @@ from claudemem_daemon.warning import AnswerWarning
 
 
 class Ownership:
-    """Judges rows; remembers what it saw of the file system, so: for one answer."""
+    """Decides whose rows are. For one answer: it remembers what it saw of the file system."""
 
     def __init__(self, keys: ProjectKeys) -> None:
         self._roots = tuple(checkout.rstrip("/") + "/" for checkout in keys.checkouts)
@@ -33,8 +33,8 @@ class Ownership:
         self._dependencies: dict[str, FileIdentity] = {}
 
     def keeps(self, row: Row, reader: StoreReader) -> bool:
-        """Whether the row is ours to show. Drops rows of an excluded checkout that were merged into
-        a key of ours, too. Raises `StoreError`."""
+        """Whether the row belongs to the repository of the question, and to no excluded checkout, as
+        a row that was merged into one of its keys may. Raises `StoreError`."""
         if row.project in self._excluded:
             return False
         if self._shared_folders and self._is_of_another_worktree(_paths(row, reader)):
@@ -45,8 +45,9 @@ class Ownership:
         return other is None
 
     def _is_of_another_worktree(self, paths: Iterable[str]) -> bool:
-        """Whether a row is of a worktree that shares its key with the one that asks: no file in a
-        folder that is asked for, and one in another checkout or a removed one of the same name."""
+        """Whether a row belongs to a worktree that shares its key with one in the question: none of
+        its files is in a folder of the question, and one is in another checkout of the repository
+        or in a removed one of the same name."""
         same_name = f"/{os.path.basename(self._shared_folders[0])}/"
         elsewhere = False
         for path in paths:
@@ -64,11 +65,11 @@ class Ownership:
 
     @property
     def dropped(self) -> bool:
-        """Whether any row was another repository's."""
+        """Whether any row belonged to another repository."""
         return bool(self._others)
 
     def dependencies(self) -> tuple[FileIdentity, ...]:
-        """The other checkouts: without one, its rows are told apart no more."""
+        """The other checkouts: when one is gone, its rows cannot be told from ours."""
         return tuple(self._dependencies.values())
 
     def warnings(self) -> tuple[AnswerWarning, ...]:
@@ -84,13 +85,12 @@ class Ownership:
         )
 
     def other_repository(self, row: Row) -> str | None:
-        """The folder of the repository whose observation this is, if its paths say that it is not
-        ours."""
+        """The other repository's folder, where the paths of an observation say that it has one."""
         return self.owner(row.paths, row.project)
 
     def others_rows(self, reader: StoreReader, wanted: Wanted) -> frozenset[int]:
-        """Ids of the projects' observations that are another repository's, filters apart. Reads
-        every row that names a file outside our checkouts. Raises `StoreError`."""
+        """Ids of the projects' observations, whatever the filters, that belong to another repository.
+        Reads each row that names a file outside our checkouts. Raises `StoreError`."""
         found: set[int] = set()
         for number, project, *cells in reader.files_outside(wanted, self._roots):
             paths = [path for cell in cells for path in absolute_paths(cell)]
@@ -101,11 +101,11 @@ class Ownership:
         return frozenset(found)
 
     def owner(self, paths: Iterable[str], project: str) -> str | None:
-        """The other repository's checkout, if none of the absolute paths lies in our repository and
-        one lies in a checkout there is now of another one that has one of the project's names, by
-        its own folder or by its repository's.
+        """The other repository's checkout, where none of the absolute paths lies in our repository and
+        one lies in an existing checkout of another repository that has one of the project's names,
+        as its own name or its repository's.
 
-        A removed worktree's folder is not there any more, and so never another repository.
+        A removed worktree's folder does not exist, so it is never another repository.
         """
         if not self._roots:
             return None
@@ -127,11 +127,11 @@ class Ownership:
         return other
 
     def _is_below_ours(self, path: str) -> bool:
-        """By its spelling, which costs no system call."""
+        """By spelling, without a system call."""
         return f"{path}/".startswith(self._roots) and "/../" not in f"{path}/"
 
     def _around(self, path: str, names: frozenset[str]) -> tuple[Checkout, ...]:
-        # What a row names is mostly a file, and of a link to a file only the folder counts.
+        # A row mostly names files, and where a link to a file lies is what counts.
         folder, _, leaf = path.rstrip("/").rpartition("/")
         whole = leaf in names or leaf == ".."
         return self._paths.around(path if whole else folder)
@@ -142,7 +142,7 @@ class Ownership:
 
     @cached_property
     def _ours(self) -> frozenset[tuple[int, int]]:
-        # A folder without a git directory of its own is known by itself.
+        # A folder without a git directory is identified by itself.
         found = (folder_identity(folder) for folder in self._common_dirs or self._roots)
         return frozenset(identity for identity in found if identity is not None)
 

@@ -1,6 +1,6 @@
 """Observations by words in them.
 
-The repository's keys decide as they do for a context; the lists of types and concepts do not.
+The repository's keys apply as for a context. The lists of types and concepts do not.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def search_rows(
 
 @dataclass(slots=True)
 class _Search:
-    """What is looked for; `how`, `more` and `late` are noted while stores are searched."""
+    """One search; `how`, `more` and `late` are set while stores are searched."""
 
     sources: Sources
     words: tuple[str, ...]

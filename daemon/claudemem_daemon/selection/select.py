@@ -25,16 +25,15 @@ from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
 MAX_UNLOCKED: Final = 3
-"""How often stores are read without keeping writers waiting, before they are."""
+"""Attempts to read without making writers wait; the next one makes them wait."""
 TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"
 MAX_JUDGED: Final = 2_000
-"""Rows that are read to say why nothing is shown."""
+"""Rows that are read at most to find out whose they are, where the answer has no row."""
 
 
 def select(resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline) -> Selection:
-    """The one limited list, newest first, and the account of it. What cannot be read before the
-    deadline is a warning; never raises for a store. Where a store is written all the time, its
-    writer waits in the end."""
+    """The one limited list, newest first, and what to know about it. What cannot be read before the
+    deadline is a warning; never raises for a store."""
     filters = make_wanted(resolved.question, resolved.settings)
     for _ in range(MAX_UNLOCKED):
         with suppress(StoreChanged):
@@ -79,12 +78,12 @@ def _selected(sources: Sources) -> Selection:
 
 
 def summary_count(settings: Settings) -> int:
-    """As many as the timeline shows, and the newest for the summary section whatever that is."""
+    """The number that the timeline shows; at least one where there is a summary section."""
     return max(settings.session_count, int(settings.show_last_summary))
 
 
 def make_wanted(question: Question, settings: Settings) -> Wanted:
-    """The filters of a question, for any store."""
+    """The filters of a question, without the projects of any store."""
     return Wanted(
         (),
         types=tuple(map(lower, settings.types)) if settings.types_restricted else None,
@@ -95,7 +94,7 @@ def make_wanted(question: Question, settings: Settings) -> Wanted:
 
 
 def out_of_time(rows: int, settings: Settings) -> AnswerWarning:
-    """An answer that had to end before its limit: the newest rows are in it, older ones are not."""
+    """For an answer that has only the newest `rows` of those that were asked for."""
     return AnswerWarning(
         "deadline",
         f"cut off after the newest {rows:,} rows: time was over; {TIMEOUT} is"
@@ -105,15 +104,15 @@ def out_of_time(rows: int, settings: Settings) -> AnswerWarning:
 
 
 def platform_name(given: str | None) -> str | None:
-    """An assistant as claude-mem spells it in its stores; None for no name at all."""
+    """An assistant's name as claude-mem's stores have it; None for an empty one."""
     name = "-".join(lower(given or "").split())
     name = {"transcript": "codex", "pi-mono": "pi"}.get(name, name)
     return next((word for word in ("codex", "cursor", "claude") if word in name), name) or None
 
 
 def _own_rows_exist(sources: Sources) -> bool:
-    """Whether any row of the projects is ours, filters apart. Of many rows that no filter let pass
-    some are taken to be."""
+    """Whether any row of the projects is ours, whatever the filters say. With more than `MAX_JUDGED`
+    rows it is assumed that one is."""
     for source in sources.opened:
         if not source.admitted:
             continue
@@ -129,7 +128,7 @@ def _own_rows_exist(sources: Sources) -> bool:
 
 
 def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
-    """Stores of another make, none of whose rows can pass a filter."""
+    """Stores whose schema lacks the column of a filter, so that no row passes it."""
     filters = {
         "type": ("CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES", sources.filters.types),
         "concepts": ("CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS", sources.filters.concepts),
@@ -169,8 +168,8 @@ def _high_water(sources: Sources) -> dict[str, int]:
 
 
 def _reports(sources: Sources, rows: Iterable[Chosen[Source]]) -> tuple[ProjectReport, ...]:
-    """Every exact key that was asked for, then what the prefixes found. There can be thousands, and
-    but for the numbers of rows they are the same from answer to answer."""
+    """Each exact key of the question, then the names found by prefixes. There can be thousands, and
+    only the numbers of rows change from answer to answer."""
     keys = sources.resolved.keys
     admitted = tuple((source.ref.path, source.admitted) for source in sources.opened)
     found = sources.pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))

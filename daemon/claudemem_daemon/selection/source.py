@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from claudemem_daemon.errors import StoreError
 from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import StoreReader
@@ -17,12 +16,12 @@ from claudemem_daemon.stores.rows import Row
 from claudemem_daemon.stores.sql import Table, Wanted
 
 MAX_REMEMBERED: Final = 100
-"""Candidates of one store, table and question that are kept while the store does not change."""
+"""First candidates of one store, table and question; no longer list is remembered."""
 
 
 class Flow:
-    """The candidates of one store and table: the first ones found at once, or known from before,
-    the others when they are asked for."""
+    """The candidates of one store and table. The first ones are found by `begin`, or remembered from
+    an earlier answer; the others are looked up as they are taken."""
 
     def __init__(self, reader: StoreReader, table: Table, wanted: Wanted, rows: int) -> None:
         self._reader = reader
@@ -31,19 +30,15 @@ class Flow:
         self._first: list[Candidate] = []
         self._rest: Generator[Candidate, None, None] | None = None
         self.unusable = 0
-        """Rows of the first ones that have no id by which they could be read."""
+        """How many of the first rows have no id by which they could be read."""
 
-    def begin(self) -> StoreError | None:
-        """Find the first ones. What came before an error stays."""
-        try:
-            if self._number > MAX_REMEMBERED:
-                self._find()
-            else:
-                of = ("first", *self._asked)
-                self._first, self.unusable = self._reader.once(of, self._find)
-        except StoreError as error:
-            return error
-        return None
+    def begin(self) -> None:
+        """Find the first ones. Raises `StoreError`; candidates found before it remain."""
+        if self._number > MAX_REMEMBERED:
+            self._find()
+        else:
+            of = ("first", *self._asked)
+            self._first, self.unusable = self._reader.once(of, self._find)
 
     def _find(self) -> tuple[list[Candidate], int]:
         before = self._reader.unusable
@@ -67,15 +62,15 @@ class Flow:
         yield from self._rest
 
     def close(self) -> None:
-        """One left in the middle holds a cursor, and that the transaction."""
+        """A cursor that is not at its end would keep the transaction open."""
         if self._rest is not None:
             self._rest.close()
 
 
 @dataclass(eq=False, slots=True)
 class Source:
-    """One open store and what of it belongs to the question. Compared by identity: it stands for
-    its rows in the merge."""
+    """One open store, and its projects that the question asks for. Compared by identity: the merge
+    tells the rows of different stores by it."""
 
     ref: StoreRef
     reader: StoreReader

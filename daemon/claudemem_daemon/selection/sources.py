@@ -27,42 +27,42 @@ from claudemem_daemon.stores.sql import Table, Wanted
 from claudemem_daemon.warning import AnswerWarning
 
 ALL: Final = Wanted(())
-"""Filters that every row passes."""
+"""No filter: every row passes."""
 WAIT_FOR: Final = ("busy", "slow")
-"""Reasons that time may mend; such a store is asked again when the others have answered."""
+"""Reasons that may pass: such a store is read again after the others."""
 FEW_STORES: Final = 4
-"""So many may keep what they read in memory until the answer is made."""
+"""Up to this number, stores keep the pages they read in memory until the answer is complete."""
 RESERVED: Final = 0.15
-"""Seconds of the deadline, a quarter of it at most, in which the rows that were found in time can
-still be read and the answer be written."""
+"""Seconds before the deadline, a quarter of the time at most, in which no more rows are looked up:
+they are for reading the rows that were found, and for writing the answer."""
 USUAL_ROW: Final = 64 * 1024
-"""Characters of a row that count for nothing; honest rows have a few thousand."""
+"""Characters of a row that are free; a usual row has a few thousand."""
 MAX_EXCESS: Final = 16 * 1024 * 1024
-"""Characters of one answer besides; a row that would pass it, and all after it, are left out."""
+"""Further characters of all rows of an answer. The row that exceeds them, and all rows after it, are
+left out."""
 WRITING: Final = (60e-6, 3 / 5)
 WRITING_IN_FULL: Final = (150e-6, 2 / 3)
-"""Seconds, about, that it takes to write a row into the answer, as a line and with its narrative;
-and the share of the time that is reserved for it where so many rows are asked for that this
-counts."""
+"""Roughly the seconds that writing a row takes, as a line or with its narrative; and the largest share
+of the time that is reserved for writing."""
 
 
 @dataclass(slots=True)
 class Sources:
-    """All stores of a question; used inside `with`."""
+    """All stores of a question; use it in a `with` statement."""
 
     resolved: ResolvedQuestion
     filters: Wanted
     pool: StorePool
     deadline: Deadline
     locked: bool = True
-    """Whether writers wait for us; else what was read has to be confirmed."""
+    """Whether writers have to wait; if not, `finish` checks that nothing was written."""
     opened: list[Source] = field(default_factory=list)
     failures: dict[str, StoreError] = field(default_factory=dict)
     lost: LostRows = field(default_factory=LostRows)
     unfinished: bool = False
-    """Whether there was no time for all rows that were asked for; no store's fault."""
+    """Whether time was over before all rows were read, through no failure of a store."""
     room: int = MAX_EXCESS
-    """For characters of large rows; below zero no more is read."""
+    """Characters that large rows may still have; once below zero, no more rows are read."""
     stack: ExitStack = field(default_factory=ExitStack)
     ours: Ownership = field(init=False)
     until: Deadline = field(init=False)
@@ -90,18 +90,19 @@ class Sources:
         return wanted._replace(above=above, upto=upto.get(source.ref.path))
 
     def open(self, plan: Mapping[Table, int] = MappingProxyType({})) -> None:
-        """Open each store and find the first rows of the tables in `plan`, as many as it says. A
-        slow or locked one gets a share of the time, and what is left when the others are done."""
+        """Open each store and find the first rows of the tables in `plan`, which gives their number.
+        A slow or locked store gets a share of the time first, and the rest of it after the others."""
         until = Deadline(self.deadline.at - min(RESERVED, self.deadline.remaining() / 4))
         refs = self.resolved.located.stores
         waiting: list[StoreRef] = []
-        for number, ref in enumerate(refs):
-            # A share stays for those that are asked twice; a single store needs no second time.
-            single = len(refs) == 1
-            share = until if single else until.share(len(refs) - number + 1)
-            error = self._try(ref, plan, share, last=single)
-            if error is not None and error.reason in WAIT_FOR and not single:
-                waiting.append(ref)
+        if len(refs) == 1:
+            waiting += refs
+        else:
+            for number, ref in enumerate(refs):
+                # One share is for the second attempts.
+                share = until.share(len(refs) - number + 1)
+                if not self._try(ref, plan, share, last=False):
+                    waiting.append(ref)
         for number, ref in enumerate(waiting):
             self._try(ref, plan, until.share(len(waiting) - number), last=True)
         order = {ref.path: number for number, ref in enumerate(refs)}
@@ -109,7 +110,8 @@ class Sources:
 
     def _try(
         self, ref: StoreRef, plan: Mapping[Table, int], until: Deadline, *, last: bool
-    ) -> StoreError | None:
+    ) -> bool:
+        """Open one store. False where another attempt may succeed."""
         keys = self.resolved.keys
         try:
             with ExitStack() as attempt:
@@ -118,9 +120,9 @@ class Sources:
                 source = Source(ref, reader, *admitted)
                 attempt.callback(source.close)
                 error = self._first_rows(source, plan)
-                # Rows found before these errors are for the answer; the last time also slow ones.
-                bearable = DAMAGED if not last else (*DAMAGED, "slow")
-                if error is not None and error.reason not in bearable:
+                # Rows found before these errors are used; before "slow" only in the last attempt.
+                usable = DAMAGED if not last else (*DAMAGED, "slow")
+                if error is not None and error.reason not in usable:
                     raise error
                 reader.extend(self.deadline)
                 if len(self.resolved.located.stores) > FEW_STORES:
@@ -128,14 +130,14 @@ class Sources:
                 self.stack.push(attempt.pop_all())
         except StoreError as failure:
             self.failures[ref.path] = failure
-            return failure
+            return failure.reason not in WAIT_FOR
         self.failures.pop(ref.path, None)
         if reader.trouble is not None:
             self.failures[ref.path] = reader.trouble
         if error is not None:
             self._note(source, error)
         self.opened.append(source)
-        return error
+        return True
 
     def _first_rows(self, source: Source, plan: Mapping[Table, int]) -> StoreError | None:
         damage: StoreError | None = None
@@ -144,15 +146,17 @@ class Sources:
                 continue
             flow = Flow(source.reader, table, self.wanted(source, table), rows)
             source.flows[table] = flow
-            error = flow.begin()
+            try:
+                flow.begin()
+            except StoreError as error:
+                if error.reason not in DAMAGED:
+                    return error
+                damage = damage or error
             self.lost[source.ref.path] += flow.unusable
-            if error is not None and error.reason not in DAMAGED:
-                return error
-            damage = damage or error
         return damage
 
     def merging(self, limit: int, *, full: bool) -> None:
-        """What is read from now on, is read until up to `limit` rows can still be written."""
+        """Stop reading from now on while there is time to write `limit` rows."""
         seconds, share = WRITING_IN_FULL if full else WRITING
         spare = min(seconds * limit, self.deadline.remaining() * share)
         self.until = Deadline(self.deadline.at - spare)
@@ -166,8 +170,9 @@ class Sources:
         find: Callable[[Source], Iterator[Candidate]] | None = None,
         keep: Callable[[Chosen[Source]], bool] | None = None,
     ) -> Merged[Source]:
-        """The newest rows of all stores, of those that `find` gives, by default all matching ones;
-        without those that `keep` does not, by default those of other repositories."""
+        """The newest rows of all stores, among the rows of each store that `find` gives (by default
+        all that match the filters) and for which `keep` is true (by default those of our own
+        repository)."""
         find = find or partial(self.candidates, table)
         lists = [(source, find(source)) for source in self.opened]
         return merge(lists, limit, partial(self.read, table), keep or self.keeps, self._late)
@@ -179,21 +184,21 @@ class Sources:
 
     @contextmanager
     def guarded(self, source: Source) -> Iterator[None]:
-        """What fails inside costs this store alone."""
+        """An error inside ends the reading of this store, not of the others."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is
             self.stopped(source, as_store_error(error, source.ref.path))
 
     def candidates(self, table: Table, source: Source) -> Iterator[Candidate]:
-        """All matching rows of one store, those after the first as they are asked for."""
+        """All matching rows of one store; rows after the first ones are looked up as they are taken."""
         flow = source.flows.get(table)
         if flow is not None:
             with self.guarded(source):
                 yield from flow.candidates()
 
     def read(self, table: Table, source: Source, chosen: list[Candidate]) -> dict[int, Row]:
-        """The rows themselves; without those that could not be read any more."""
+        """The rows themselves, without those that cannot be read."""
         found: dict[int, Row] = {}
         with self.guarded(source):
             if self.room >= 0 and not self._read_within(source, table, chosen, found):
@@ -223,7 +228,8 @@ class Sources:
         return True
 
     def keeps(self, chosen: Chosen[Source]) -> bool:
-        """Whether a row is of the repository that asks; one of which that could not be read is."""
+        """Whether a row belongs to the repository of the question. A row whose files cannot be read
+        from the store counts as its own."""
         try:
             return self.ours.keeps(chosen.row, chosen.origin.reader)
         except StoreError as error:
@@ -234,15 +240,15 @@ class Sources:
             return False
 
     def finish(self) -> None:
-        """No more is read. Raises `StoreChanged` where what was may not be one state of each
-        store."""
+        """End the reading. Raises `StoreChanged` where a store was written meanwhile, so that the rows
+        may be of two of its states."""
         for source in self.opened:
             source.reader.confirm()
             if source.reader.damage is not None:
                 self._note(source, source.reader.damage)
 
     def reports(self) -> tuple[StoreReport, ...]:
-        """Those that were opened or tried; of any other nothing is known."""
+        """For the stores that were opened or could not be, and those that were refused."""
         versions = {source.ref.path: source.reader.schema.version for source in self.opened}
         found: list[StoreReport] = []
         for ref in self.resolved.located.stores:
@@ -256,14 +262,14 @@ class Sources:
         return (*found, *self.resolved.located.refused)
 
     def warnings(self, rows: Iterable[Chosen[Source]]) -> Iterator[AnswerWarning]:
-        """Also of large cells of the `rows` of the answer."""
+        """About the stores, and about large cells of the `rows` of the answer."""
         for path, error in self.failures.items():
             yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
         yield from self.lost.warnings("read")
         yield from large_cells(rows)
 
     def dependencies(self) -> Iterator[Dependency]:
-        """What the failures and the judgements depend on."""
+        """What failures, and the verdicts on whose a row is, depend on."""
         for error in self.failures.values():
             yield error.lasting or INCOMPLETE
         if self.cut:
@@ -272,7 +278,7 @@ class Sources:
 
     @property
     def cut(self) -> bool:
-        """Whether rows that were asked for are missing, and for no failure of a store."""
+        """Whether rows are missing though no store failed."""
         return self.unfinished or self.room < 0
 
     @property
