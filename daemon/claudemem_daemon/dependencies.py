@@ -22,8 +22,8 @@ State = tuple[int, int, int, int, int, int]
 """device, inode, mode, size, mtime in ns, ctime in ns."""
 
 RACY_NS = 50_000_000
-"""A file changed this shortly before its stat could change again within the same clock tick of the
-file system and look the same; such a state proves nothing later on."""
+"""A file that changed this shortly before its stat can change again within the same clock tick of
+the file system and look the same: such a state proves nothing later on."""
 
 MAX_LINKS: Final = 40
 """Symbolic links on one path, as for Linux; more is a circle."""
@@ -83,7 +83,6 @@ class WatchedFiles:
         return self.group.unchanged() or all_hold(self.members)
 
 
-@dataclass(frozen=True, slots=True)
 class Incomplete:
     """Of a value that was cut short: it is never used again."""
 
@@ -174,9 +173,10 @@ def once(kind: str, path: str, read: Callable[[str], T]) -> T:
     known = _of_request.get()
     if known is None:
         return read(path)
-    if (kind, path) not in known:
-        known[kind, path] = read(path)
-    value: T = known[kind, path]
+    key = kind, path
+    if key not in known:
+        known[key] = read(path)
+    value: T = known[key]
     return value
 
 
@@ -185,13 +185,7 @@ _Stat = tuple[os.stat_result | OSError | ValueError, bool, bool]
 
 
 def _stat(path: str) -> _Stat:
-    known = _of_request.get()
-    if known is None:
-        return _stat_now(path)
-    seen: _Stat | None = known.get(path)
-    if seen is None:
-        seen = known[path] = _stat_now(path)
-    return seen
+    return once("stat", path, _stat_now)
 
 
 def _stat_now(path: str) -> _Stat:

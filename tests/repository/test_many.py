@@ -83,3 +83,20 @@ def test_a_list_that_was_made_again_gives_its_watches_back(main: Path) -> None:
         write_worktree(main, f"new{number}")
     assert f"new{number}" in names(repositories, main)
     assert watched() == before + 1
+
+
+def test_a_folder_that_another_repository_took_is_told_when_the_list_changes(main: Path) -> None:
+    repositories = Repositories(None)
+    tree = main.parent / "w5"
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/w5\n")
+
+    def replaced() -> list[str]:
+        trees = repositories.resolve(str(main)).worktrees
+        return [one.name for one in trees if one.state == "replaced"]
+
+    assert replaced() == []
+    (tree / ".git").unlink()
+    write_repository(tree, 0)
+    write_worktree(main, "later")
+    assert replaced() == ["w5"]

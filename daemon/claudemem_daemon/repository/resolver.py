@@ -165,7 +165,12 @@ class Repositories:
         if group is None:
             return listing
         forget_paths()
-        anew = list_worktrees(common_dir, {})
+        known = {
+            path: link
+            for path, link in listing.links.items()
+            if link.marker is not None and link.marker.holds()
+        }
+        anew = list_worktrees(common_dir, known)
         if anew.links.keys() != listing.links.keys():
             group.close()
             return anew

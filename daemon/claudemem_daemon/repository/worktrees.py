@@ -28,10 +28,11 @@ REFTABLE_HEAD: Final = "ref: refs/heads/.invalid"
 
 class Link(NamedTuple):
     """A `gitdir` file of an admin folder as it was last read; `worktree` is None where it is empty
-    or missing."""
+    or missing. `marker` is the `.git` of the worktree, by which it is this repository's."""
 
     state: FileState
     worktree: Worktree | None
+    marker: FileState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,10 @@ def list_worktrees(common_dir: str, known: Mapping[str, Link]) -> Listing:
         link = known.get(path)
         if link is None or not link.state.holds():
             state, text = file_state(path), gitfiles.read_line(path)
-            link = Link(state, _worktree(name, text, common_dir) if text is not None else None)
+            worktree = _worktree(name, text, common_dir) if text is not None else None
+            local = worktree is not None and worktree.state != "unreachable"
+            marker = file_state(f"{worktree.path}/.git") if worktree is not None and local else None
+            link = Link(state, worktree, marker)
         links[path] = link
         dependencies.append(link.state)
     found = [link.worktree for link in links.values() if link.worktree is not None]
