@@ -24,7 +24,13 @@ from claudemem_daemon.stores.model import StoreRef, StoreVersion
 from claudemem_daemon.stores.pool import MAX_OPEN, StorePool
 from claudemem_daemon.stores.states import SqliteStates
 from tests.stores.reading import APP, open_pool, rows, settle, state
-from tests.support.stores import OtherProcess, add_observation, add_observations, make_store
+from tests.support.stores import (
+    OtherProcess,
+    add_observation,
+    add_observations,
+    make_store,
+    run_sql,
+)
 
 SOON = 10.0
 
@@ -125,6 +131,8 @@ def test_a_copy_that_is_not_finished_is_read_again(
         monkeypatch.setattr("time.time_ns", lambda: os.stat(path).st_ctime_ns + 1_000_000)
         with pool.reading(StoreRef(path, "told"), Deadline.after(SOON)) as reader:
             early = reader.version
+            assert reader.once(("read",), lambda: 1) == 1
+            assert reader.once(("read",), lambda: 2) == 2
         monkeypatch.undo()
         assert early.racy
         assert not early.holds()
@@ -227,26 +235,27 @@ def test_what_is_known_of_an_unchanged_store_is_read_without_opening_it(
     tmp_path: Path, journal: str
 ) -> None:
     path = make_store(tmp_path / "s.db", journal=journal)
-    add_observation(path, id=1)
+    add_observation(path, id=1, title="first")
     settle(path)
     ref = StoreRef(path, "told")
 
-    def ids(reader: StoreReader) -> list[int]:
-        return reader.once(("ids",), lambda: [r.id for r in reader.flow("observations", APP, 50)])
+    def titles(reader: StoreReader) -> list[object]:
+        found = reader.once(("found",), lambda: list(reader.flow("observations", APP, 50)))
+        return [row.cells[1] for row in reader.rows("observations", found)]
 
     with open_pool() as pool:
         for opened in (True, False):
             with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
-                assert ids(reader) == [1]
+                assert titles(reader) == ["first"]
                 assert bool(open_files(path)) is opened
                 version = reader.version
             (store,) = pool._stores.values()
             store.let_go()
         assert version.holds()
-        add_observation(path, id=2)
+        run_sql(path, "UPDATE observations SET title = 'second'")
         assert not version.holds()
         with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
-            assert ids(reader) == [2, 1]
+            assert titles(reader) == ["second"]
 
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])

@@ -154,7 +154,7 @@ class StoreReader(Protocol):
 
     def once(self, of: tuple[object, ...], read: Callable[[], T]) -> T:
         """What `read` read, now or when the store was last in this very state."""
-        number = self.version.number
+        number = self.version.state_number
         return self.made((number, *of), read) if number else read()
 
     def extend(self, deadline: Deadline) -> None:

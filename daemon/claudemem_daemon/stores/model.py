@@ -101,6 +101,11 @@ class StoreVersion:
     still: Callable[..., bool] = field(compare=False, repr=False)
     """Whether the store is in the state of that number. Waits for nothing; any doubt is a no."""
 
+    @property
+    def state_number(self) -> int:
+        """By which what is read can be remembered; 0 where it may be of another state."""
+        return 0 if self.racy else self.number
+
     def holds(self) -> bool:
         """Whether the store is in this state now. Costs a few microseconds."""
-        return self.number > 0 and not self.racy and self.still(self.number)
+        return self.state_number > 0 and self.still(self.number)

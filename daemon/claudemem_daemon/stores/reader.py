@@ -196,6 +196,10 @@ class SqliteReader(StoreReader):
         return list(self._search(table, wanted).among(ids))
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
+        known = self._known_rows(table, chosen)
+        if known is not None:
+            yield from known
+            return
         wanted: dict[int | None, Candidate] = {candidate.id: candidate for candidate in chosen}
         few = len(chosen) <= MAX_REMEMBERED
         damage: list[StoreError] = []
@@ -215,7 +219,9 @@ class SqliteReader(StoreReader):
                         row = self._large_row(table, cells, candidate.epoch)
                     elif few:
                         key = (self._path, table, candidate.id)
-                        row = self._recent.row(key, cells, candidate.epoch, _row)
+                        row = self._recent.row(
+                            key, cells, candidate.epoch, _row, self.version.state_number
+                        )
                     else:
                         row = _row(cells, candidate.epoch)
                 except StoreError:
@@ -227,6 +233,20 @@ class SqliteReader(StoreReader):
                 self._check_time()
         if damage:
             raise damage[0]
+
+    def _known_rows(self, table: Table, chosen: Sequence[Candidate]) -> list[Row] | None:
+        """The rows, if all of them were read in this very state before; None where the store is
+        open, or has to be opened for them."""
+        number = self.version.state_number
+        if self.connection is not None or not number or table in self.schema.loose_ids:
+            return None
+        rows: list[Row] = []
+        for candidate in chosen:
+            row = self._recent.at((self._path, table, candidate.id), number, candidate.epoch)
+            if row is None:
+                return None
+            rows.append(row)
+        return rows
 
     def _large_row(self, table: Table, cells: Cells, epoch: int | None) -> Row:
         """A row some of whose cells are too large: texts cut, with a mark at the end that says so,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from claudemem_daemon.stores.rows import Cell, Row
 from claudemem_daemon.stores.sql import Table
@@ -55,25 +56,35 @@ class RecentRows:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def at(self, key: tuple[str, Table, int], number: int, epoch: int | None) -> Row | None:
+        """The row of `key`, if it was read in the store's state of that number."""
+        known = self._rows.get(key)
+        if known is None or known.number != number or known.row.epoch != epoch:
+            return None
+        return known.row
+
     def row(
         self,
         key: tuple[str, Table, int],
         cells: tuple[Cell, ...],
         epoch: int | None,
         make: Callable[[tuple[Cell, ...], int | None], Row],
+        number: int = 0,
     ) -> Row:
-        """The row of `key` (store, table, id) that has these cells and this time."""
+        """The row of `key` (store, table, id) that has these cells and this time, as it was read in
+        the store's state of that number; 0 where states cannot be told apart."""
         with self._lock:
             known = self._rows.get(key)
             if known is not None and known.row.epoch == epoch and known.has(cells):
                 self._rows.move_to_end(key)
+                known.number = number
                 return known.row
         row = make(cells, epoch)
         numbers = [index for index, cell in enumerate(cells) if isinstance(cell, int)]
         with self._lock:
             self._forget(key)
             if row.size <= LARGE_ROW and float not in map(type, cells):
-                self._rows[key] = _RecentRow(cells, numbers, row)
+                self._rows[key] = _RecentRow(cells, numbers, row, number)
                 self.text += row.size
             while len(self._rows) > MAX_ROWS or self.text > MAX_TEXT:
                 self._forget(next(iter(self._rows)))
@@ -85,12 +96,15 @@ class RecentRows:
             self.text -= known.row.size
 
 
-class _RecentRow(NamedTuple):
+@dataclass(slots=True)
+class _RecentRow:
     cells: tuple[Cell, ...]
     """None is a float."""
     numbers: list[int]
     """Which of the cells are numbers."""
     row: Row
+    number: int
+    """Of the latest state of the store that it was read in."""
 
     def has(self, cells: tuple[Cell, ...]) -> bool:
         """Whether these cells are the same. 1.0 is equal to 1, but reads otherwise."""

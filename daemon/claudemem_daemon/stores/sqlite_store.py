@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
@@ -180,7 +179,7 @@ class SqliteStore:
         last = self._last_read
         if last is None or self._number(deadline) != (last.version.number, False):
             return None
-        return last._replace(version=replace(last.version, racy=False))
+        return last
 
     def _begin(self, deadline: Deadline, locked: bool) -> tuple[Connection, StoreState]:
         """A connection that reads one state, and that state's version. Equal numbers before and
@@ -206,7 +205,7 @@ class SqliteStore:
                     number, still = 0 if changed else number, self._states.still
                     version = StoreVersion(self.path, identity, number, racy, still)
                     state = StoreState(version, self._schema_of(connection))
-                    self._last_read = state
+                    self._last_read = None if racy else state
                     undo.pop_all()
                     return connection, state
             except (apsw.Error, StoreError):
