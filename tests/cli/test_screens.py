@@ -233,8 +233,9 @@ def test_watch_is_a_live_screen(world: World) -> None:
 def test_a_command_that_does_not_exist_has_a_neighbour(world: World) -> None:
     done = ours(world, "statsu")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no such command 'statsu'; did you mean status" in done.stderr
-    assert "did you mean" not in ours(world, "xyzzy").stderr
+    assert "No such command 'statsu'. (Did you mean one of: 'start', 'status'?)" in done.stderr
+    assert "Did you mean 'install'?" not in ours(world, "hooks", "xyzzy").stderr
+    assert "Did you mean one of: 'install', 'uninstall'?" in ours(world, "hooks", "instal").stderr
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from claudemem_daemon import __version__
 from claudemem_daemon.cli.status import PROGRAMS
 from claudemem_daemon.client import Trouble, Unreachable
-from claudemem_daemon.diagnostics import headline
+from claudemem_daemon.diagnostics import problems
 from claudemem_daemon.diagnostics.age import age, duration
 from claudemem_daemon.diagnostics.fixes import database_fixes, store_fixes
 from claudemem_daemon.diagnostics.hook_checks import read_log
@@ -92,10 +92,10 @@ def test_every_reason_of_a_store_has_a_way_out() -> None:
     [("not running", 3), ("stale socket", 3), ("not answering", 1), ("blocked", 1), ("unsafe", 1)],
 )
 def test_silence_has_a_headline_and_an_exit_code(trouble: Trouble, code: int) -> None:
-    head = headline.of_silence(Unreachable("nobody", trouble=trouble, pid=7), managed=True)
+    head = problems.of_silence(Unreachable("nobody", trouble=trouble, pid=7), managed=True)
     assert head.exit_code == code
     assert head.sentence
-    alone = headline.of_silence(Unreachable("nobody", trouble=trouble, pid=7), managed=False)
+    alone = problems.of_silence(Unreachable("nobody", trouble=trouble, pid=7), managed=False)
     advice = ("claudemem-daemon service install", "claudemem-daemon start") if code == 3 else None
     assert advice is None or (head.next, alone.next) == advice
 
@@ -108,7 +108,7 @@ def test_another_version_needs_a_restart() -> None:
         "problems": [],
         "process": {"pid": 7, "started_by": "systemd"},
     }
-    head = headline.of_answer(shape)
+    head = problems.of_answer(shape)
     assert head.exit_code == 1
     assert "0.0.1" in head.sentence
     assert __version__ in head.sentence

@@ -12,7 +12,6 @@ import click
 
 from claudemem_daemon.__main__ import in_process
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.main import Group
 from claudemem_daemon.cli.options import folder, path_text, plain
 from claudemem_daemon.errors import InvalidRequest, NotFound
 from claudemem_daemon.hook import DESCRIPTION
@@ -36,7 +35,7 @@ def hook_command(platform: str) -> int:
     return hook_main([platform], in_process)
 
 
-@click.group("hooks", cls=Group)
+@click.group("hooks")
 def hooks_command() -> None:
     """Install, print or remove the hook entries of an assistant.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import signal
@@ -60,21 +59,7 @@ SECTIONS: Final[Mapping[str, str]] = {
 """The first command of each section of `--help` -> its title."""
 
 
-class Group(click.Group):
-    """A group of commands that names the right one to whoever types a wrong one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], known, 3, 0.6)
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            ctx.fail(f"no such command {args[0][:40]!r}{hint}")
-        return super().resolve_command(ctx, args)
-
-
-class LazyGroup(Group):
+class LazyGroup(click.Group):
     """Knows its commands by name; imports none before it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -97,6 +82,8 @@ class LazyGroup(Group):
 
 @click.group(
     cls=LazyGroup,
+    # Names alone, for "did you mean".
+    commands={name: click.Command(name) for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")

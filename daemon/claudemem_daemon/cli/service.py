@@ -10,7 +10,6 @@ import click
 
 from claudemem_daemon.api import open_pipeline
 from claudemem_daemon.cli import screen
-from claudemem_daemon.cli.main import Group
 from claudemem_daemon.cli.options import path_text, waiting
 from claudemem_daemon.database_url import names_database
 from claudemem_daemon.errors import ServiceError
@@ -20,7 +19,7 @@ from claudemem_daemon.service import manage
 from claudemem_daemon.service.plan import ServicePlan, make_plan
 
 
-@click.group("service", cls=Group)
+@click.group("service")
 def service_command() -> None:
     """Install, show or remove the daemon as a service: systemd user units, or a launchd agent."""
 

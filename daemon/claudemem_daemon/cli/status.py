@@ -21,10 +21,9 @@ from claudemem_daemon.cli.ask import explained
 from claudemem_daemon.cli.options import make_question, waiting
 from claudemem_daemon.cli.status_page import print_page
 from claudemem_daemon.client import Client, Unreachable
-from claudemem_daemon.diagnostics import headline
 from claudemem_daemon.diagnostics.causes import rows_here
-from claudemem_daemon.diagnostics.headline import Headline
 from claudemem_daemon.diagnostics.hook_checks import read_log
+from claudemem_daemon.diagnostics.problems import Headline, of_answer, of_silence
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.hookfiles.files import installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS
@@ -91,11 +90,11 @@ def _status() -> tuple[dict[str, Any], Headline]:
         # First, so that the daemon knows how this folder's stores are.
         here = _here(daemon=True)
         shape = client.get_json("/v1/status")
-        head = headline.of_answer(shape)
+        head = of_answer(shape)
     except Unreachable as error:
         here = _here(daemon=False)
         shape = {"schema": 1, "status": error.trouble}
-        head = headline.of_silence(error, managed=has_manager(os.environ))
+        head = of_silence(error, managed=has_manager(os.environ))
     shape |= {
         "headline": head.sentence,
         "next": head.next or _next(here, shape.get("problems", [])),

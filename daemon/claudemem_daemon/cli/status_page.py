@@ -9,7 +9,7 @@ from typing import Any
 from claudemem_daemon.cli.options import plain
 from claudemem_daemon.cli.screen import finding, home, say
 from claudemem_daemon.diagnostics.age import age, counted, duration
-from claudemem_daemon.diagnostics.headline import Headline
+from claudemem_daemon.diagnostics.problems import Headline
 from claudemem_daemon.hookfiles.codex import ASK
 
 Line = tuple[str, str]

@@ -14,9 +14,8 @@ from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.database_url import CREATE_INDEX, is_database, names_database
 from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.diagnostics.finding import Finding, Severity
-from claudemem_daemon.diagnostics.headline import of_answer, of_silence
 from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log
-from claudemem_daemon.diagnostics.problems import of_process
+from claudemem_daemon.diagnostics.problems import of_answer, of_process, of_silence
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.local import of_another, private_dir, state_dir
 from claudemem_daemon.question import Question
