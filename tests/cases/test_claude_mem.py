@@ -84,6 +84,17 @@ def test_an_assistant_is_asked_for_in_any_of_claude_mems_spellings(
     assert len(_titles(world.context(app))) == len(SPELLINGS)
 
 
+def test_an_assistant_of_no_unicode_has_no_rows_and_takes_none_away(world: World) -> None:
+    app = world.repository("app")
+    world.row("app", title="row-of-claude", session="s")
+    add_session(world.store, "s", platform_source="claude")
+    for route in ("/api/context/inject", "/v1/search"):
+        path = f"{route}?cwd={quote(str(app))}&q=row&platform_source=%ED%A0%80"
+        assert "fault" not in world.daemon.get(path).text
+    query = world.daemon.post("/v1/query", b'{"projects": ["app"], "platform_source": "\xff"}').json()
+    assert (query["observations"], query["warnings"]) == ([], [])
+
+
 def _titles(text: str) -> list[str]:
     return re.findall("row-of-[a-z-]+", text)
 

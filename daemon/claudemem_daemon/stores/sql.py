@@ -323,7 +323,7 @@ def _session_term(schema: Schema, wanted: Wanted, table: Table) -> Statement:
     if wanted.platform is not None:
         if "platform_source" in schema.sessions:
             platform = lowered(platform_expression(schema, table), [wanted.platform])
-            terms.append(Statement(f"{platform} = ?", (wanted.platform,)))
+            terms.append(Statement(f"{platform} = ?", (raw(wanted.platform),)))
         elif wanted.platform != "claude":
             terms.append(NO_ROW)
     if wanted.not_of is not None:
