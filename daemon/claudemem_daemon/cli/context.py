@@ -18,6 +18,7 @@ from claudemem_daemon.cli.options import (
     print_json,
     question_options,
 )
+from claudemem_daemon.context.sanitize import tagless
 from claudemem_daemon.errors import InvalidRequest
 
 
@@ -41,6 +42,8 @@ def context_command(as_shape: bool, human: bool, full: bool, **options: Any) -> 
         print_json({"context": text, **rows_of(question)})
         return
     if text:
+        if human and not sys.stdout.isatty():
+            text = tagless(text)
         click.echo(text.encode("utf-8", "replace").decode(), color=colours())
     why = explained(question)
     if not why["causes"] and not any(count["included"] for count in why["counts"]):

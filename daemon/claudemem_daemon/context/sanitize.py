@@ -45,6 +45,7 @@ _MARKUP: Final = re.compile(
     r"|&(?=#?[0-9A-Za-z]{1,32};)"  # an entity that a reader would decode
 )
 _TAG: Final = re.compile(r"<(?![\s=<\d-])")
+_HEADING: Final = re.compile(r"#{1,6}(?: |$)")
 _MARKUP_SIGNS: Final = "`|[]<\\&"
 """What markup begins with; to look for each is much faster than to search for the pattern."""
 _LEADING: Final = re.compile(r"[#>+=~*_-]|[0-9]{1,9}(?=[.)])")
@@ -88,9 +89,10 @@ def inert(raw: str, max_chars: int | None = None) -> str:
     return f"{line[:digits]}\\{line[digits:]}"
 
 
-def tagless(line: str) -> str:
-    """`line`, in which `<` begins no tag; comparisons and arrows stay."""
-    return _TAG.sub("&lt;", line)
+def tagless(text: str) -> str:
+    """`text`, in which `<` begins no tag; comparisons and arrows stay. Nor is it a heading."""
+    shown = _TAG.sub("&lt;", text)
+    return "\\" + shown if _HEADING.match(shown) else shown
 
 
 def clipped(line: str, max_chars: int) -> str:
