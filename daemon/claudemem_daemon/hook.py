@@ -286,6 +286,9 @@ def _news_alone(body: bytes, environ: Mapping[str, str]) -> bool:
     call = _json_object(body)
     if call is None or "prompt" not in call:
         return False
+    event = call.get("hook_event_name", call.get("hookEventName"))
+    if str(event).lower().endswith("start"):
+        return False
     given = environ.get(PROMPT_CONTEXT)
     if given:
         return given == "delta"

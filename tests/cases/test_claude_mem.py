@@ -91,7 +91,9 @@ def test_an_assistant_of_no_unicode_has_no_rows_and_takes_none_away(world: World
     for route in ("/api/context/inject", "/v1/search"):
         path = f"{route}?cwd={quote(str(app))}&q=row&platform_source=%ED%A0%80"
         assert "fault" not in world.daemon.get(path).text
-    query = world.daemon.post("/v1/query", b'{"projects": ["app"], "platform_source": "\xff"}').json()
+    query = world.daemon.post(
+        "/v1/query", b'{"projects": ["app"], "platform_source": "\xff"}'
+    ).json()
     assert (query["observations"], query["warnings"]) == ([], [])
 
 

@@ -173,7 +173,8 @@ def test_a_wrong_call_exits_0_and_says_so(tmp_path: Path, arguments: tuple[str, 
 
 
 def test_without_a_daemon_it_answers_by_itself(tmp_path: Path) -> None:
-    """Case daemon-down-blocks-session: no socket, and a socket that nobody listens on."""
+    """Case daemon-down-blocks-session: no socket, and a socket that nobody listens on. The start of
+    a session is one, also where the session brings its first prompt along."""
     home, root = tmp_path / "home", tmp_path / "w"
     home.mkdir()
     root.mkdir()
@@ -182,10 +183,11 @@ def test_without_a_daemon_it_answers_by_itself(tmp_path: Path) -> None:
         app = world.repository("app")
         world.row("app", title="still there")
         daemon.kill()
-        call = json.dumps({"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"})
-        stale = run_hook(home, call.encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
+        call = {"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"}
+        stale = run_hook(home, json.dumps(call).encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
         os.unlink(daemon.socket_path)
-        absent = run_hook(home, call.encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
+        call["prompt"] = "p"
+        absent = run_hook(home, json.dumps(call).encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
     for done in (stale, absent):
         assert done.returncode == 0
         assert "still there" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
