@@ -43,8 +43,6 @@ GRACE_SECONDS: Final = 0.25
 """How much longer than the server's own `statement_timeout` we wait for its answer."""
 WAIT_MS: Final = 100
 """Then the deadline is compared again: another thread can bring it forward."""
-MAX_PREPARED: Final = 64
-"""Statements of a session for which the server keeps a plan."""
 BINARY: Final = 1
 UNKNOWN: Final = re.compile(r"^(database|role) .* does not exist$")
 """Of a connection that failed there is nothing but text."""
@@ -178,18 +176,21 @@ class Session:
 
     def _send(self, *queries: Query) -> None:
         for query in queries:
+            name = self._prepare(query.text)
             values = [_encoded(value) for value in query.parameters]
-            name = self._prepared.get(query.text)
-            if name is None and self._is_direct and len(self._prepared) < MAX_PREPARED:
-                name = self._prepared[query.text] = b"%d" % len(self._prepared)
-                self._server.send_prepare(name, query.text.encode())
-            if name is not None:
-                self._server.send_query_prepared(name, values, result_format=BINARY)
-            else:
-                text = query.text.encode()
-                self._server.send_query_params(text, values, result_format=BINARY)
+            self._server.send_query_prepared(name, values, result_format=BINARY)
         self._server.pipeline_sync()
         self._unread += 1
+
+    def _prepare(self, text: str) -> bytes:
+        """The statement's name on the server; empty for one that the next replaces."""
+        name = self._prepared.get(text)
+        if name is None:
+            name = b"%d" % len(self._prepared) if self._is_direct else b""
+            self._server.send_prepare(name, text.encode())
+            if name:
+                self._prepared[text] = name
+        return name
 
     def _receive(self) -> Rows:
         """The last rows of all that was asked. Raises `StoreError` for the first failure."""

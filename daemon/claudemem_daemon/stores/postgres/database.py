@@ -18,7 +18,7 @@ from claudemem_daemon.stores.interface import StoreUse, store_use
 from claudemem_daemon.stores.model import StoreVersion
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Session
-from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader, Index
+from claudemem_daemon.stores.postgres.reader import Answers, DatabaseReader, Plan
 from claudemem_daemon.stores.postgres.sql import Query
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 
@@ -30,7 +30,7 @@ PROBE_SECONDS: Final = 0.25
 """For the one round trip that tells whether anything was committed."""
 MANY_ROWS: Final = 10_000
 """From so many on, a question takes longer without the index than a person waits."""
-INDEX_SECONDS: Final = 300.0
+PLAN_SECONDS: Final = 300.0
 """How long it is taken for granted that the index is there, or is not."""
 
 
@@ -69,8 +69,8 @@ class DatabaseStore:
         self._outdated = 0
         """The number of a state that the database left."""
         self._remembered = RecentValues(), recent
-        self._index: Index = "missing"
-        self._index_until = 0.0
+        self._plan: Plan = "table"
+        self._plan_until = 0.0
         self._read_ms: float | None = None
         self._closed = self._retired = False
 
@@ -132,10 +132,10 @@ class DatabaseStore:
     def _begin(self, session: Session, deadline: Deadline) -> DatabaseReader:
         snapshot, complete = session.begin(deadline)
         now = time.monotonic()
-        if now > self._index_until:
+        if now > self._plan_until:
             ((present, rows),) = session.rows(Query(sql.INDEXED))
-            self._index = "present" if present else "missing" if rows >= MANY_ROWS else "needless"
-            self._index_until = now + INDEX_SECONDS
+            self._plan = "index" if present else "table" if rows >= MANY_ROWS else "small table"
+            self._plan_until = now + PLAN_SECONDS
         with self._lock:
             self._answers_at = time.time()
             answers = self._answers
@@ -165,7 +165,7 @@ class DatabaseStore:
     def _reader(
         self, answers: Answers, version: DatabaseVersion, source: Session | StoreError
     ) -> DatabaseReader:
-        return DatabaseReader(answers, version, self._remembered, self._index, source)
+        return DatabaseReader(answers, version, self._remembered, self._plan, source)
 
     def _still(self, number: int, others: Callable[[], bool] = lambda: True) -> bool:
         """Whether nothing was committed since, and `others` are true: one round trip. An answer

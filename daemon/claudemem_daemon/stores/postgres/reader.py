@@ -27,8 +27,8 @@ from claudemem_daemon.stores.words import escaped
 T = TypeVar("T")
 Position = tuple[int, str]
 """microseconds since 1970, id"""
-Index = Literal["present", "missing", "needless"]
-"""The index by project; it is needless where the rows are few."""
+Plan = Literal["index", "table", "small table"]
+"""How rows are found: by the index on the project, or without one, which few rows do not need."""
 
 MAX_WEIGHT: Final = 16 * 1024 * 1024
 """Characters, about, of all answers of one state; one of a quarter is not remembered."""
@@ -44,12 +44,12 @@ MAX_PAGE: Final = 1_000
 SPARE: Final = 5
 """Those of the last millisecond of a page wait for the row after them."""
 SCHEMA: Final = Schema(
-    version=None,
-    observations=frozenset(("id", "project", "created_at_epoch", *CELLS["observations"])),
-    summaries=frozenset(("id", "project", "created_at_epoch", *CELLS["session_summaries"])),
-    sessions=frozenset(("platform_source", "content_session_id")),
-    session_column="memory_session_id",
-    indexes={},
+    None,
+    frozenset(CELLS["observations"]),
+    frozenset(CELLS["session_summaries"]),
+    frozenset(),
+    "",
+    {},
 )
 """What a database says is what a SQLite store says, under the same names."""
 
@@ -119,16 +119,16 @@ class DatabaseReader(StoreReader):
         answers: Answers,
         version: StoreVersion,
         remembered: tuple[RecentValues, RecentRows],
-        index: Index,
+        plan: Plan,
         source: Session | StoreError,
     ) -> None:
         self.version = version
         self._answers = answers
         self.values, self._recent = remembered
-        self._index = index
+        self._plan = plan
+        self._source = source
         self.has_read = False
         """Whether the database gave rows to this reader."""
-        self._session = source if isinstance(source, Session) else None
         self.trouble = source if isinstance(source, StoreError) else None
 
     def projects(
@@ -231,8 +231,6 @@ class DatabaseReader(StoreReader):
         return [RowGroup(*row) for row in rows]
 
     def lost_concepts(self, wanted: Wanted, without: Collection[int] = ()) -> dict[str, int]:
-        if wanted.concepts is None or not wanted.projects:
-            return {}
         but = self._answers.ids(without)
         rows = self._rows(sql.LOST_CONCEPTS, *_filters("observations", wanted), but)
         return {text(concept): number for concept, number in rows}
@@ -259,15 +257,14 @@ class DatabaseReader(StoreReader):
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
         query = self._newest(Page("observations", wanted, _page_size(limit)))
-        plan = {"present": "index", "missing": "table", "needless": "small table"}[self._index]
         parameters = [json.dumps(p) if isinstance(p, tuple) else p for p in query.parameters]
         steps = self._read(query._replace(text="EXPLAIN " + query.text))
         told = tuple(row[0] for row in steps)
-        return (ExplainedQuery(plan, query.text, tuple(parameters), told),)
+        return (ExplainedQuery(self._plan, query.text, tuple(parameters), told),)
 
     def extend(self, deadline: Deadline) -> None:
-        if self._session is not None:
-            self._session.extend(deadline)
+        if isinstance(self._source, Session):
+            self._source.extend(deadline)
 
     def drop_pages(self) -> None:
         """Nothing of the database is in our memory."""
@@ -277,7 +274,7 @@ class DatabaseReader(StoreReader):
 
     @property
     def _indexed(self) -> bool:
-        return self._index == "present"
+        return self._plan == "index"
 
     def _candidates(self, rows: Rows) -> Iterator[Candidate]:
         for identity, microseconds, project in rows:
@@ -298,9 +295,9 @@ class DatabaseReader(StoreReader):
         return self._answers.get(query, partial(self._read, query))
 
     def _read(self, query: Query) -> Rows:
-        if self._session is None:
-            raise self.trouble or StoreError("closed", path=self.version.path, reason="away")
-        rows = self._session.rows(query)
+        if isinstance(self._source, StoreError):
+            raise self._source
+        rows = self._source.rows(query)
         self.has_read = True
         return rows
 
