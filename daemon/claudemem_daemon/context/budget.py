@@ -9,13 +9,13 @@ Unit = Literal["utf16", "bytes"]
 
 
 class Budget(NamedTuple):
-    """At most `limit` units; None = no limit."""
+    """At most `limit` units; None for no limit."""
 
     limit: int | None
     unit: Unit = "utf16"
 
     def size(self, lines: Iterable[str]) -> int:
-        """With a line break for each line; 0 where there is no limit to compare it with."""
+        """Of lines with a line break each; 0 where there is no limit."""
         if self.limit is None:
             return 0
         return sum([size(line, self.unit) + 1 for line in lines])
@@ -31,8 +31,8 @@ def size(text: str, unit: Unit = "utf16") -> int:
 
 
 def largest(upper: int, fits: Callable[[int], bool]) -> int:
-    """The largest count from 0 to `upper` that fits, given that fewer fit where more do; 0 also
-    where nothing fits. Only counts that were tried and fitted are returned."""
+    """The largest count up to `upper` that fits, if smaller counts fit where larger ones do; 0 where
+    none fits."""
     if upper <= 0 or fits(upper):
         return max(0, upper)
     low, high = 0, upper

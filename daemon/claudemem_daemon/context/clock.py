@@ -1,4 +1,4 @@
-"""Times as the zone has them, and no doubt which zone. Pure."""
+"""Local times, and the name of their zone. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ UNDATED: Final = "undated"
 
 
 class Moment(NamedTuple):
-    """One local time: `day` is YYYY-MM-DD, `time` HH:MM, `offset` +HH:MM; all empty but `day` for a
-    row without a usable time."""
+    """A local time: `day` YYYY-MM-DD, `time` HH:MM, `offset` +HH:MM. Without a usable time, `day` is
+    "undated" and the others are empty."""
 
     day: str
     time: str
@@ -18,12 +18,12 @@ class Moment(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Local time in `zone`; None leaves it to the C library."""
+    """Local time in `zone`; None for the zone of the C library."""
 
     zone: tzinfo | None
 
     def at(self, epoch_ms: int | None) -> Moment:
-        """Never raises: a time outside of year 1 to 9999 is no time."""
+        """Never raises: a time outside of the years 1 to 9999 is not usable."""
         local = self._local(epoch_ms)
         if local is None:
             return Moment(UNDATED, "", "")
@@ -31,7 +31,8 @@ class Clock(NamedTuple):
         return Moment(text[:10], text[11:16], text[16:])
 
     def name(self, epoch_ms: int | None) -> str:
-        """The zone and its offset at that time: `Asia/Tokyo (UTC+09:00)`; empty for no time."""
+        """The zone and its offset at that time, as `Asia/Tokyo (UTC+09:00)`; empty without a usable
+        time."""
         local = self._local(epoch_ms)
         if local is None:
             return ""
@@ -47,7 +48,7 @@ class Clock(NamedTuple):
         if epoch_ms is None:
             return None
         try:
-            # Whole seconds: a float of a far time would be rounded across a minute.
+            # Whole seconds: a float of a far time could be rounded up to the next minute.
             if self.zone is not None:
                 return datetime.fromtimestamp(epoch_ms // 1000, self.zone)
             return datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone()

@@ -1,4 +1,4 @@
-"""Why there is no row to show: only one of the reasons is that there is no memory. Pure."""
+"""Why there is no row to show: no memory is only one of the reasons. Pure."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def state(request: ContextRequest) -> str:
 
 
 def reasons(request: ContextRequest) -> Iterator[str]:
-    """Lines below the title: the filter in force and who set it, or what is wrong with a store that
-    no warning tells of."""
+    """Lines below the title: the filter in force and its source, or errors of stores that no warning
+    tells of."""
     formatter, selection = request.formatter, request.selection
     if selection.rows_exist:
         yield _filters(request)
@@ -59,11 +59,11 @@ def _filters(request: ContextRequest) -> str:
         parts.append(f"concepts {_ids(settings.concepts)} ({source})")
     if platform is not None:
         parts.append(f"only sessions of {_ids((platform,))} (asked for)")
-    # Of a store that could be read in part it is not known what the rest would have been.
+    # What a store that was read in part has besides is not known.
     whole = all(report.ok or report.reason in _WAITING for report in request.selection.stores)
     rows = "all rows" if whole else "all rows that could be read"
     why = f"the filter excludes {rows}: {'; '.join(parts)}" if parts else "no row was chosen"
-    # Its parts are paths and names of settings: safe as a whole, and only then beside a command.
+    # Made safe as a whole before the command is added.
     counts = formatter.command("claudemem-daemon explain")
     return formatter.aside(
         f"{formatter.text(why[:1].upper() + why[1:])}. Counts at each filter: {counts}"
@@ -71,7 +71,7 @@ def _filters(request: ContextRequest) -> str:
 
 
 def _ids(values: Sequence[str]) -> str:
-    """Ids as they are, anything else unsaid: a checkout can set the variable that holds them."""
+    """Only plain ids are quoted: a checkout can set the variable that they come from."""
     if not values:
         return "none"
     ids = [value if _ID.fullmatch(value) else "(odd)" for value in values[:MAX_IDS]]

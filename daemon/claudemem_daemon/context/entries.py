@@ -12,16 +12,16 @@ from claudemem_daemon.context.request import ContextRequest
 from claudemem_daemon.selection.model import Observation, Summary
 
 MAX_TITLE_CHARS: Final = 500
-"""A longer title is a pasted text: it would push out other rows."""
+"""A longer title, which is a pasted text, would take the room of other rows."""
 
 CHARS_OF_TOKEN: Final = 4
-"""About."""
+"""Roughly."""
 SESSION_MARK: Final = "▸"
 
 
 class Timeline(NamedTuple):
-    """Entries in order, and how many of each kind are not among them: rows that no budget of this
-    size can hold are not even rendered, nor any after time was over (`late`)."""
+    """Entries in order, and the number of rows and sessions that were not rendered: those that cannot
+    fit, or all that are left once time is over (`late`)."""
 
     entries: tuple[Entry, ...]
     rows_beyond: int
@@ -30,9 +30,8 @@ class Timeline(NamedTuple):
 
 
 def timeline(sessions: Sequence[Summary], request: ContextRequest) -> Timeline:
-    """The observations and these sessions, each in their own order, a session above the rows that are
-    not newer; at most what the budget could hold, and what was rendered before it got late. A row
-    that cannot be written is in none of the numbers.
+    """The observations and these sessions, each in their order, a session above the rows that are not
+    newer. A row that cannot be written is not counted.
     """
     writer = _Writer(request, request.style)
     observations, limit = request.selection.observations, request.budget.limit
@@ -60,12 +59,12 @@ def timeline(sessions: Sequence[Summary], request: ContextRequest) -> Timeline:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes entries one below the other, and knows what the row above says."""
+    """Writes entries from top to bottom, and leaves out what the row above says."""
 
     request: ContextRequest
     style: tuple[object, ...]
     moment: Moment | None = None
-    """Of the row above; of a session's line, that may have to go, it is not taken."""
+    """Of the row above. Sessions do not count: their lines may be left out."""
     origin: str = ""
 
     def write(self, shown: Observation | Summary, *, full: bool = False) -> tuple[Entry, ...]:
@@ -98,7 +97,7 @@ class _Writer:
                 entry = _observation_entry(shown, said, label, request, full)
             known = RenderedEntry(self.style, moment, details, entry)
             request.rendered.put(row, known)
-        # Only now: the row above is one that could be written.
+        # Not before the entry is made: a row that cannot be written is not above the next one.
         self.origin = "" if is_session else origin
         if not is_session:
             self.moment = moment
@@ -108,7 +107,7 @@ class _Writer:
 def _observation_entry(
     row: Observation, moment: Moment, origin: str, request: ContextRequest, full: bool
 ) -> Entry:
-    """`moment` without a time, and `origin` short, where the row above has the same."""
+    """`moment` has no time, and `origin` is short, where the row above has the same."""
     mark, work_mark = request.marks(row.type)
     title, subtitle, narrative, facts = row.title, row.subtitle, row.narrative, row.facts
     words, shortened = _title((title, subtitle, narrative), request)
@@ -141,7 +140,7 @@ def _title_chars(request: ContextRequest) -> int | None:
 
 
 def _title(texts: Sequence[str], request: ContextRequest) -> tuple[str, bool]:
-    """The first of them that shows anything, and whether it had to be cut."""
+    """The first text with anything to show, and whether it was cut."""
     most = _title_chars(request)
     for raw in texts:
         words = request.formatter.text(raw, most) if raw else ""
@@ -151,7 +150,7 @@ def _title(texts: Sequence[str], request: ContextRequest) -> tuple[str, bool]:
 
 
 def _body(narrative: str, facts: tuple[str, ...], request: ContextRequest) -> Iterator[str]:
-    """The narrative or the facts, whichever is wanted, else the other."""
+    """The narrative or the facts, by the setting; the other one where the first is empty."""
     whole = (narrative,) if narrative else ()
     wanted = facts if request.settings.full_field == "facts" else whole
     for raw in wanted or whole or facts:

@@ -9,15 +9,17 @@ from claudemem_daemon.stores.model import StoreRef
 
 
 class Entry(NamedTuple):
-    """One entry of the timeline, ready to be shown with more or less of itself.
+    """One entry of the timeline, with all forms in which it may be shown.
 
-    store        where its observation is; None for a session
-    moment       its local time; `day` and `offset` decide under which heading it is
-    line, plain  its own line, with and without token figures
-    body         lines below it, where it is shown in full
-    mark         what its type shows as, for the legend
-    shortened    its line had to be cut, or its body could never fit
-    sizes        of line, plain and body, as the budget counts them
+    store        of its observation; None for a session
+    moment       its local time; `day` and `offset` decide on its heading
+    line, plain  its line with and without token figures
+    body         lines below it where it is shown in full
+    mark         the sign of its type
+    labelled     whether the line says where it was written
+    shortened    whether its line was cut or its body could never fit
+    work, read   tokens
+    sizes        of line, plain and body in units of the budget
     """
 
     store: StoreRef | None
@@ -34,8 +36,8 @@ class Entry(NamedTuple):
 
 
 class RenderedEntry(NamedTuple):
-    """An entry, and all that it was made of besides its row: the `style` of every entry, the row's
-    local time, and what depends on its neighbours."""
+    """An entry, and what it was made of besides its row: the `style` of all entries, the row's local
+    time, and `details` that depend on the rows around it."""
 
     style: tuple[object, ...]
     moment: Moment

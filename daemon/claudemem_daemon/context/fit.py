@@ -1,8 +1,8 @@
-"""As much of a draft as its budget takes. Pure.
+"""As much of a context as its budget allows. Pure.
 
-Detail goes first: long sections are shortened, then narratives and facts go, then token figures and
-session lines, each from the oldest on. Then go the oldest rows, whole. What was given up is said in
-the last line. Every choice is made by the length of the finished text.
+Detail is given up first: long sections are shortened; then narratives and facts are left out, the
+oldest first, then token figures, then session lines. Then whole rows are left out, the oldest first.
+The last line says what was given up. Each decision is made by the length of the finished text.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ UNIT_WORDS: Final = {"utf16": "characters", "bytes": "bytes"}
 
 
 class Context(NamedTuple):
-    """`text` is empty when there is nothing to say (limit 0, excluded project).
+    """The text of an answer; empty where there is nothing to say (limit 0, excluded project).
 
-    observations: rows whose line is in the text. left_out: all other rows, which did not fit.
-    trimmed: rows that have their line but lost detail.
+    observations  rows whose line is in the text
+    left_out      all other rows
+    trimmed       rows whose line is in the text, but not all of their detail
+    dependencies  the transcript of the prior message, and the time zone
+    complete      whether there was time for all of it
     """
 
     text: str
@@ -38,15 +41,12 @@ class Context(NamedTuple):
     trimmed: int
     warnings: tuple[AnswerWarning, ...] = ()
     dependencies: tuple[FileState, ...] = ()
-    """The transcript, when the prior message was read from it."""
     complete: bool = True
-    """Whether time was enough to write all of it."""
 
 
 class _Cut(NamedTuple):
-    """How much of a draft is shown: the newest `rows` and `sessions`; of the rows that have them,
-    the newest `bodies`; the sections at a grade of shortness; `lean` is without legend, sections
-    and footer."""
+    """How much of a draft is shown: the newest `rows` and `sessions`; the newest `bodies` of rows that
+    have one; the sections at this shortness. `lean`: no legend, sections or footer."""
 
     rows: int
     sessions: int
@@ -60,7 +60,7 @@ class _Cut(NamedTuple):
 
 @dataclass(slots=True)
 class _Page:
-    """The text of a cut, and what it has of the draft's rows. `size` is the budget's."""
+    """The text of a cut, and counts of what it shows; `size` in units of the budget."""
 
     budget: Budget
     lines: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class _Page:
     work: int = 0
     trimmed: int = 0
     figures: bool = False
-    """Whether any entry has token figures, shown or not."""
+    """Whether any entry has token figures, even if they are not shown."""
 
     def add(self, *lines: str) -> None:
         self.lines += lines
@@ -84,11 +84,11 @@ class _Page:
 
 @dataclass(frozen=True)
 class Draft:
-    """Everything a context could say, before it is known how much of it fits.
+    """Everything that a context could say.
 
-    lean_head     the least that may be above rows: it still says what they are, and on a second line
-                  that something is missing
-    shared        whether there are rows of the shared store
+    head       title, legend and warnings
+    lean_head  the least that is above rows: what they are, and a second line if rows may be missing
+    shared     whether there are rows of the shared store
     """
 
     request: ContextRequest
@@ -105,7 +105,7 @@ class Draft:
 
     @cached_property
     def _rows(self) -> int:
-        """Of the timeline."""
+        """Rows in the timeline."""
         return sum([entry.store is not None for entry in self.timeline.entries])
 
     @property
@@ -114,14 +114,14 @@ class Draft:
 
     @property
     def _all_rows(self) -> int:
-        """Also those that no budget could hold."""
+        """Including those that were not rendered."""
         return self.timeline.rows_beyond + self._rows
 
     def fitted(self) -> Context:
-        """The draft within its budget; empty when not one honest line fits."""
+        """The draft within its budget; empty where not even a line fits that says what is missing."""
         bodies = sum([bool(entry.body) for entry in self.timeline.entries])
         for cut in self._ever_less(_Cut(self._rows, self._sessions, bodies)):
-            # A draft that has rows must show one: a bare header would read like "no memory".
+            # With rows at least one is shown: a header alone would read like "no memory".
             if cut.rows or not self._all_rows:
                 page = self._page(cut)
                 if page.fits:
@@ -137,7 +137,7 @@ class Draft:
         yield (cut := cut._replace(shortness=2))
         yield (cut := self._most(cut.sessions, lambda count: cut._replace(sessions=count)))
         yield (cut := cut._replace(prior=False))
-        # The last session is worth some of the oldest rows, but not most of the room.
+        # The last session may displace old rows, but not take most of the room.
         costly = 4 * self._budget.size(self.summary(2)) > (self._budget.limit or 0)
         yield (cut := cut._replace(summary=not costly))
         yield self._most(cut.rows, lambda count: cut._replace(rows=count))
@@ -186,7 +186,7 @@ class Draft:
     def _heading(self, entry: Entry, *, same_day: bool) -> str:
         day = entry.moment.day
         if same_day:
-            # The hour that a clock change repeats: same day, same times, other offset.
+            # A clock change: the same times of the same day again, at another offset.
             words = f"{day}, at UTC{entry.moment.offset}"
         else:
             words = "Undated" if day == UNDATED else day
@@ -203,14 +203,14 @@ class Draft:
             footer = sections.footer(page.rows, tokens, self.request, shared=self.shared)
         lost = ", ".join(self._losses(cut, page))
         if footer or lost:
-            # The blank line ends a paragraph or list: what follows is no part of its last entry.
+            # A blank line ends the list above.
             yield ""
         yield from footer
         if lost:
             yield self._note(lost)
 
     def _losses(self, cut: _Cut, page: _Page) -> Iterator[str]:
-        """What a cut keeps from the reader."""
+        """What a cut does not show."""
         if rows := self._all_rows - page.rows:
             yield f"{_counted(rows, 'older observation')} left out"
         if page.trimmed:
@@ -232,7 +232,7 @@ class Draft:
         return self.request.formatter.aside(f"{why}: {lost}. {sections.advice(self.request)}")
 
     def _least(self) -> Context:
-        """No row fits: say that there are some, if there is room for even that."""
+        """For where no row fits: say that there are some."""
         count, limit = self._all_rows, self._budget.limit
         if limit is None:
             return Context("", 0, count, 0)

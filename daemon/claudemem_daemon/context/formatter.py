@@ -1,8 +1,8 @@
-"""One way to write the same words, for a model or for a person. Pure.
+"""The same words in a form for a model and in one for a person. Pure.
 
-For a model a row is a line that begins with its id. No text of a store begins a line, and its markup
-is escaped: `# [`, `## `, `- `, `[origin]` and an id at the start of a line are ours alone. In a
-person's terminal the colours are ours, never the store's.
+For a model a row is a line that begins with its id. No text from a store begins a line, and markup in
+it is escaped, so that only we write `# [`, `## `, `- `, `[origin]` or an id at the start of a line. In
+a terminal no colour comes from a store.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from claudemem_daemon.context import sanitize
 
 
 class Formatter:
-    """For a model. `text` sanitizes a stranger's words; all others format words that are."""
+    """For a model. `text` sanitizes a stranger's words; the other methods take safe words."""
 
     same_origin = '["]'
-    """Short for the origin of the row above; empty where it is always written out."""
+    """Stands for the origin of the row above; empty where the origin is repeated."""
 
     def text(self, raw: str, max_chars: int | None = None) -> str:
         return sanitize.inert(raw, max_chars)
@@ -32,7 +32,7 @@ class Formatter:
         return f"## {words}"
 
     def row(self, ref: str, time: str, mark: str, origin: str, title: str) -> str:
-        """`time` and `origin` are empty where nothing is to be said of them."""
+        """`time` and `origin` may be empty."""
         return " ".join(filter(None, (ref, time, mark, origin, title)))
 
     def figures(self, words: str) -> str:
@@ -47,7 +47,7 @@ class Formatter:
 
     def origin(self, name: str) -> str:
         label = f"[{name}]"
-        # A project may be called like our sign; escaped it reads as its name.
+        # Of a project with the name of our sign.
         return f"[\\{name}]" if label == self.same_origin else label
 
     def command(self, words: str) -> str:

@@ -19,12 +19,11 @@ from claudemem_daemon.stores.checkout import STORE_NAME
 
 
 def make_context(request: ContextRequest) -> Context:
-    """The context of a selection; empty text where nothing is wanted (an excluded project; limit 0,
-    and no session to tell of) or a delta (`question.since`) has nothing new.
+    """The context of a selection. The text is empty for an excluded project, for limit 0 without
+    sessions, and for news where there are none.
 
-    Rows that are not written when it gets late are left out, and that is said; entries that were
-    rendered before are taken again. The text has no "now" in it: equal rows, settings and warnings
-    give an equal text.
+    Rows that are not written in time are left out, and the text says so. The text does not contain
+    the present time: equal rows, settings and warnings give an equal text.
     """
     selection, settings = request.selection, request.settings
     if not request.resolved.keys.keys or (settings.limit <= 0 and not selection.summaries):
@@ -72,9 +71,8 @@ def _draft(request: ContextRequest) -> Draft:
 
 
 def _last_section(request: ContextRequest) -> tuple[Section, Summary | None]:
-    """The section of the newest session, if nothing was recorded after it: an older one is no last
-    word. And that session where it needs no line of its own: without a word in the section it is a
-    line like others."""
+    """The section of the newest session, if no observation is newer; and that session, if it needs no
+    line in the timeline because the section shows it."""
     rows, summaries = request.selection.observations, request.selection.summaries
     if request.news or not request.settings.show_last_summary or not summaries:
         return no_section, None
@@ -88,7 +86,7 @@ def _last_section(request: ContextRequest) -> tuple[Section, Summary | None]:
 
 
 def _titles(request: ContextRequest) -> tuple[str, str]:
-    """The words of the title, and of one that has no header below it."""
+    """The words of the title, and those for a title without a legend."""
     if request.news:
         words = "news from other sessions and worktrees"
     elif request.selection.observations:

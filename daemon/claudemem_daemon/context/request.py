@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 from claudemem_daemon.context.budget import Budget, Unit
 from claudemem_daemon.context.clock import Clock
@@ -26,40 +26,53 @@ from claudemem_daemon.warning import AnswerWarning
 WORK_MARK: Final = "⚒"
 
 
-class OriginLabels(NamedTuple):
-    """`own` are the project names of the asking checkout; `removed` those of worktrees that are
-    gone; `elsewhere` those that only a team's database has: folders of other machines, which were
-    not removed; `repository` is P of `P/W`."""
+class Origins:
+    """Short names for the checkouts that wrote rows. `own`: the project names of the asking checkout;
+    with projects asked for by name there is none, unless there is only one."""
 
-    own: frozenset[str]
-    removed: frozenset[str]
-    elsewhere: frozenset[str]
-    repository: str
+    def __init__(self, question: Question, keys: ProjectKeys, selection: Selection) -> None:
+        exact = [key for key in keys.keys if key.match == "exact"]
+        if question.projects:
+            own = [key.key for key in exact] if len(exact) == 1 else []
+        else:
+            here = (key.key for key in exact if key.path is not None and key.path == keys.here)
+            own = [keys.name, *here]
+        self.own = frozenset(own)
+        self._repository = (keys.keys[0].key if question.projects else keys.name).partition("/")[0]
+        self._notes = {
+            project.key: _note(project.stores)
+            for project in selection.projects
+            if project.role == "removed"
+        }
 
     def of(self, project: str) -> str:
-        """A short name for the checkout that wrote `project`: the folder of a worktree of this
-        repository, else the whole name; empty for the asking checkout itself."""
+        """The folder name for a worktree of this repository, else the whole project name; empty for
+        the asking checkout."""
         if project in self.own:
             return ""
         head, _, leaf = project.partition("/")
-        name = leaf if leaf and head == self.repository else project
-        if leaf == head == self.repository:
-            # As Codex names the folders of its worktrees: the leaf alone would be the repository.
+        name = leaf if leaf and head == self._repository else project
+        if leaf == head == self._repository:
+            # Codex names its worktrees' folders so: the leaf alone would be the repository.
             name = f"worktree {leaf}"
-        if project in self.elsewhere:
-            return f"{name}, elsewhere"
-        return f"{name}, removed" if project in self.removed else name
+        return name + self._notes.get(project, "")
+
+
+def _note(stores: tuple[str, ...]) -> str:
+    """Why a project has no checkout here. One that only databases have is a folder of another
+    machine, which was not removed."""
+    return ", elsewhere" if stores and all(map(is_database, stores)) else ", removed"
 
 
 @dataclass(frozen=True)
 class ContextRequest:
-    """All that a context is made of, and what every part of it needs to know.
+    """All that a context is made of, and what every part of it needs.
 
-    zone          None where it is left to the C library
-    cap           the assistant's own limit in `unit`, besides the setting
-    late          whether time is over, so that no further row is written
-    rendered      entries that were made before
-    lost          rows that could not be written
+    zone      None for the zone of the C library
+    cap       the assistant's limit, in `unit`, in addition to the setting
+    late      whether time is over, so that no more rows are written
+    rendered  entries from earlier answers
+    lost      counts the rows that cannot be written
     """
 
     resolved: ResolvedQuestion
@@ -84,7 +97,7 @@ class ContextRequest:
 
     @property
     def news(self) -> bool:
-        """Whether the session has all but the newest rows."""
+        """Whether only rows that the session does not have are shown."""
         return self.resolved.question.since is not None
 
     @cached_property
@@ -97,15 +110,15 @@ class ContextRequest:
 
     @cached_property
     def budget(self) -> Budget:
-        """Its limit is also the most characters of one text. A full question knows only the cap."""
+        """Its limit also applies to each single text. For a full question only the cap applies."""
         limit = None if self.resolved.question.full else self.settings.context_chars
         if self.cap is not None:
             limit = self.cap if limit is None else min(limit, self.cap)
         return Budget(limit, self.unit)
 
     @cached_property
-    def origins(self) -> OriginLabels:
-        return origin_labels(self.resolved.question, self.resolved.keys, self.selection)
+    def origins(self) -> Origins:
+        return Origins(self.resolved.question, self.resolved.keys, self.selection)
 
     @cached_property
     def types(self) -> Mapping[str, ModeItem]:
@@ -113,7 +126,7 @@ class ContextRequest:
 
     @cached_property
     def style(self) -> tuple[object, ...]:
-        """All that every entry depends on."""
+        """What every entry depends on."""
         settings = self.settings
         return (
             type(self.formatter),
@@ -126,7 +139,7 @@ class ContextRequest:
         )
 
     def marks(self, kind: str) -> tuple[str, str]:
-        """What stands for a type: its emoji, else its name; and the emoji of work on it."""
+        """The sign of a type, its emoji or else its name; and the emoji of its work."""
         if kind not in self._marks:
             item, text = self.types.get(kind.lower()), self.formatter.text
             emoji, work = (text(item.emoji, 8), text(item.work_emoji, 8)) if item else ("", "")
@@ -134,30 +147,8 @@ class ContextRequest:
         return self._marks[kind]
 
     def origin(self, project: str) -> str:
-        """Where rows of a project were written; empty for here."""
+        """The label of a project's rows; empty for the asking checkout."""
         if project not in self._labels:
             name = self.formatter.text(self.origins.of(project), 60)
             self._labels[project] = self.formatter.origin(name) if name else ""
         return self._labels[project]
-
-
-def origin_labels(question: Question, keys: ProjectKeys, selection: Selection) -> OriginLabels:
-    """With projects asked for by name there is no "here", unless there is only one."""
-    exact = [key for key in keys.keys if key.match == "exact"]
-    if question.projects:
-        own = [key.key for key in exact] if len(exact) == 1 else []
-    else:
-        here = (key.key for key in exact if key.path is not None and key.path == keys.here)
-        own = [keys.name, *here]
-    absent = {
-        project.key: project.stores for project in selection.projects if project.role == "removed"
-    }
-    elsewhere = frozenset(
-        key for key, stores in absent.items() if stores and all(map(is_database, stores))
-    )
-    return OriginLabels(
-        own=frozenset(own),
-        removed=frozenset(absent) - elsewhere,
-        elsewhere=elsewhere,
-        repository=(keys.keys[0].key if question.projects else keys.name).partition("/")[0],
-    )

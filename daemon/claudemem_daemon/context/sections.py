@@ -29,11 +29,11 @@ MAX_STORES: Final = 4
 SHOWN_CODES: Final = frozenset(
     {"ambiguous_key", "deadline", "git_unreadable", "observer_failing", "settings_rejected"}
 )
-"""Besides all that is wrong with a store. Every other warning is for `status` and JSON: it helps no
-model, and some quote a checkout's own files."""
+"""In addition to those about stores. All others are only in `status` and JSON: they do not help a
+model, and some quote files of the checkout."""
 
 MAX_CHARS: Final = (None, 600, 160)
-"""Of one text of a section, by its shortness; None is the bound of all texts."""
+"""Characters of one text of a section, by its shortness; None for the limit of the budget."""
 
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9_./+@~-]{1,200}")
 
@@ -44,17 +44,17 @@ def no_section(_shortness: int) -> Lines:
 
 def title(words: str, request: ContextRequest) -> str:
     name = request.formatter.text(request.resolved.keys.name, 200)
-    # Brackets even for a person: the name is the project's, the rest is ours.
+    # The brackets tell the project's name from our words, for a person too.
     return request.formatter.title(f"[{name}] {words}")
 
 
 def legend(
     entries: Sequence[Entry], request: ContextRequest, *, labelled: bool = False
 ) -> Iterator[str]:
-    """What one must know to read the rows, and nothing that does not occur in them. `labelled`: a
-    section below says where it was written."""
+    """How to read the rows, only as far as they need it. `labelled`: the section of the last session
+    says where it was written."""
     text, settings = request.formatter.text, request.settings
-    # The main checkout is one too, and merged rows and aliases have the project's name.
+    # "that", also for the main checkout; merged rows and aliases have a project's name.
     other = "that other" if request.origins.own else "that"
     origin = f"{request.formatter.origin('name')}: written in {other} checkout or project"
     labelled = labelled or any(entry.labelled for entry in entries)
@@ -96,7 +96,7 @@ def legend(
 
 
 def _zone_name(request: ContextRequest) -> str:
-    """Named for the newest time that is shown: the offset then is the one of most rows."""
+    """With the offset at the newest time that is shown, which most rows have."""
     selection = request.selection
     newest = (*selection.observations[:1], *selection.summaries[:1])
     names = (request.clock.name(shown.created_at_epoch) for shown in newest)
@@ -104,7 +104,7 @@ def _zone_name(request: ContextRequest) -> str:
 
 
 def warning_lines(warnings: Sequence[AnswerWarning], request: ContextRequest) -> Iterator[str]:
-    """A few, a line each, and how many more there are."""
+    """A line for each of the first few, and the number of the others."""
     shown = [warning for warning in dict.fromkeys(warnings) if is_shown(warning)]
     for warning in shown[:MAX_WARNINGS]:
         yield request.formatter.warning(_warning_words(warning, request))
@@ -115,7 +115,7 @@ def warning_lines(warnings: Sequence[AnswerWarning], request: ContextRequest) ->
 
 
 def short_warning(warnings: Sequence[AnswerWarning], request: ContextRequest) -> Iterator[str]:
-    """Where there is no room for the warnings themselves."""
+    """For where the warnings do not fit."""
     if any(map(is_shown, warnings)):
         status = request.formatter.command("claudemem-daemon status")
         yield request.formatter.warning(f"rows may be missing: {status}")
@@ -131,7 +131,7 @@ def _warning_words(warning: AnswerWarning, request: ContextRequest) -> str:
         return request.formatter.text(f"{warning.message}; tell the user", MAX_WARNING_CHARS)
     if warning.code != "store_untrusted":
         return request.formatter.text(warning.message, MAX_WARNING_CHARS)
-    # Whoever made the checkout chose the path: it may not talk to a model.
+    # The checkout's author chose the path; it must not carry a message to the model.
     path = warning.path or ""
     plain = f" {path}" if _PLAIN_PATH.fullmatch(path) else ""
     command = request.formatter.command(f"claudemem-daemon allow{plain}")
@@ -139,8 +139,8 @@ def _warning_words(warning: AnswerWarning, request: ContextRequest) -> str:
 
 
 def last_session(session: Summary, request: ContextRequest) -> Section:
-    """The newest session's own words on itself, a line each; none where they say no more than what
-    was asked for."""
+    """What the newest session says of itself, a line for each text; none where it has only a
+    request."""
     if not any((session.investigated, session.learned, session.completed, session.next_steps)):
         return no_section
     moment = request.clock.at(session.created_at_epoch)
@@ -176,9 +176,8 @@ def _section(heading: str, fields: Sequence[tuple[str, str]], request: ContextRe
 
 
 def footer(rows: int, tokens: tuple[int, int], request: ContextRequest, *, shared: bool) -> Lines:
-    """How to see a row in full and to find others, and what the shown rows cost: `tokens` to read,
-    and of work. `shared`: there are rows of the shared store, whose numbers claude-mem's own tool
-    takes."""
+    """How to see a row in full and find others, and what the shown rows cost: `tokens` to read and of
+    work. `shared`: claude-mem's own tool knows the ids of the shared store."""
     if not rows or request.news:
         return ()
     command = request.formatter.command
@@ -194,7 +193,7 @@ def footer(rows: int, tokens: tuple[int, int], request: ContextRequest, *, share
 
 
 def _figures(read: int, work: int, request: ContextRequest) -> Iterator[str]:
-    """The totals go with each share of them."""
+    """Savings come with both totals."""
     settings = request.settings
     saved = work > read > 0
     percent, amount = settings.show_savings_percent, settings.show_savings_amount
@@ -210,7 +209,7 @@ def _figures(read: int, work: int, request: ContextRequest) -> Iterator[str]:
 
 
 def advice(request: ContextRequest) -> str:
-    """How to see what was left out, and to raise the limit where it is not the assistant's own."""
+    """How to see what was left out, and how to raise the limit unless it is the assistant's."""
     command = request.formatter.command("claudemem-daemon query")
     ours = request.cap is None or request.cap >= request.settings.context_chars
     raise_it = "; CLAUDE_MEM_DAEMON_CONTEXT_CHARS sets the limit" if ours else ""
