@@ -244,7 +244,7 @@ class Draft:
         lost = f"{_counted(count, 'observation')} left out"
         every = f"all {lost}" if count > 1 else lost
         note = self._note(", ".join((every, *others)))
-        short = f"{lost}: limit {limit}"
+        short = f"Limit {limit}: {lost}"
         for lines in ((title, *warned, note), (*warned, note), (*warned, short), (note,), (short,)):
             if self._budget.size(lines) - 1 <= limit:
                 return Context("\n".join(lines), 0, count, 0)
