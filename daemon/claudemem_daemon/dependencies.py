@@ -1,7 +1,7 @@
-"""What a value was read from, each with one question: does it still hold?
+"""What a value was read from: each dependency tells whether it still holds.
 
-A value made from files carries a dependency for each of them, also for files that were not there:
-their appearance changes the value as well.
+A value made from files has a dependency on each of them, also on those that were missing: their
+appearance changes the value as well.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _recorded: ContextVar[dict[object, Dependency] | None] = ContextVar("recorded", 
 
 @contextmanager
 def recording() -> Iterator[dict[object, Dependency]]:
-    """The values are what was found out about files inside, so that none of it can be forgotten.
+    """Collects as values what was found out about files inside, so that none of it can be forgotten.
     `real_path` counts as the identity of a path with a link in it."""
     found: dict[object, Dependency] = {}
     token = _recorded.set(found)
@@ -122,7 +122,7 @@ def recording() -> Iterator[dict[object, Dependency]]:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Inside, for what other files tell as well, nothing is recorded."""
+    """Inside, nothing is recorded: for what other files tell as well."""
     token = _recorded.set(None)
     try:
         yield
@@ -148,11 +148,8 @@ _of_request: ContextVar[dict[Any, Any] | None] = ContextVar("paths of this reque
 
 @contextmanager
 def each_path_once() -> Iterator[None]:
-    """Inside, no path is looked at a second time: what a request saw first, it goes by.
-
-    That is safe for a dependency, because a path is always looked at before it is read: a state
-    that is older than the content does not hold the next time.
-    """
+    """Inside, the first stat of each path counts. That is safe because a path is always checked
+    before it is read: a state that is older than the content does not hold the next time."""
     if _of_request.get() is not None:
         yield
         return
@@ -164,7 +161,7 @@ def each_path_once() -> Iterator[None]:
 
 
 def forget_paths() -> None:
-    """For the rest of this request go by what is there now."""
+    """Let the rest of this request see the present state."""
     (_of_request.get() or {}).clear()
 
 
@@ -245,8 +242,7 @@ def _identity(path: str) -> tuple[int, ...]:
 
 
 def folder_identity(path: str) -> tuple[int, int] | None:
-    """Device and inode, which tell one folder from another whatever its path; None where nothing
-    is."""
+    """Device and inode, by which a folder is the same under any path; None where it is missing."""
     found = _found(path)
     return (found.st_dev, found.st_ino) if found is not None else None
 

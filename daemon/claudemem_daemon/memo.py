@@ -1,4 +1,4 @@
-"""What was made before, for as long as everything it depends on holds."""
+"""Values that are reused while everything they depend on holds."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ class _Entry(NamedTuple):
 
 
 class Memo:
-    """Values by key; the one used longest ago goes first. Nothing expires by time. The first part
-    of a key says what is kept under it. Safe from several threads, and waits for no path while
-    others wait for it."""
+    """Values by key, whose first part tells the kind of value. The one used longest ago is removed
+    first; none expires by time. Safe from several threads; no path is checked under the lock."""
 
     def __init__(self, max_count: int = MAX_COUNT, max_weight: int = MAX_WEIGHT) -> None:
         self._max_count = max_count
@@ -90,7 +89,7 @@ class Memo:
         weight += BASE_WEIGHT + DEPENDENCY_WEIGHT * len(dependencies)
         with self._lock:
             self._forget(key)
-            # Of what fills a quarter alone, few would be left of the rest.
+            # A value that fills more than a quarter would push out most others.
             if weight > self._max_weight // 4:
                 return
             self._entries[key] = _Entry(value, dependencies, weight)

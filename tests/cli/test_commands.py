@@ -358,7 +358,7 @@ def test_config_shows_what_the_daemon_holds(world: World) -> None:
     alone = json.loads(ours(world, "config", "--json").stdout)
     assert alone["settings"].keys() == shape["settings"].keys()
     assert alone["settings"]["CLAUDE_MEM_CONTEXT_OBSERVATIONS"]["value"] == 50
-    assert "the defaults stand" in alone["warnings"][0]["message"]
+    assert "the defaults are used" in alone["warnings"][0]["message"]
 
 
 def test_config_writes_values_as_the_file_has_them(world: World) -> None:
@@ -536,13 +536,13 @@ def test_doctor_says_what_the_daemon_holds(world: World) -> None:
     world.settings('{"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",')
     damaged = ours(world, "doctor").stdout
     assert "line 1 column 41; still using what was loaded at" in damaged
-    assert "the defaults stand" not in damaged
+    assert "the defaults are used" not in damaged
     assert "memory here: 2 of 3 rows of app are shown; 1 beyond the limit\n" in damaged
     assert "cannot be told while that file is damaged: fix it" in damaged
     assert '"CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0"' not in damaged
     assert world.daemon.stop() == 0
     alone = ours(world, "doctor").stdout
-    assert "; the defaults stand: mend the file" in alone
+    assert "; the defaults are used: mend the file" in alone
     assert "memory here: 3 of 3 rows of app are shown\n" in alone
     # What it names to be set is what is missing, once the file can be read.
     world.settings({**once, "CLAUDE_MEM_CONTEXT_SESSION_COUNT": 3})

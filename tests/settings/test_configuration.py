@@ -190,7 +190,7 @@ def test_a_file_that_never_was_good_means_the_defaults(home: Home) -> None:
     state = home.configuration.state()
     assert state.loaded_at is None
     assert state.rejected is not None
-    assert "the defaults stand" in state.rejected.reason
+    assert "the defaults are used" in state.rejected.reason
 
 
 def test_exclusion_is_hot_and_knows_the_home_folder(home: Home) -> None:

@@ -1,4 +1,4 @@
-"""git's own small files, read as git reads them. Every read is bounded and waits for nothing."""
+"""git's own small files, read as git reads them. Every read is bounded, and none waits."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from claudemem_daemon.dependencies import (
 
 MAX_BYTES: Final = 64 << 10
 MAX_CONFIG_BYTES: Final = 256 << 20
-"""Tools write thousands of branches into one config; what is longer than this is no config."""
+"""Tools write thousands of branches into one config."""
 
 
 def _open(path: str, max_bytes: int) -> int:
-    """A descriptor of a regular file. Raises `OSError` or `ValueError` for what is missing,
-    unreadable, huge or of another kind."""
+    """A descriptor of a regular file. Raises `OSError` or `ValueError` for anything else."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     seen = os.fstat(handle)
     if stat.S_ISREG(seen.st_mode) and seen.st_size <= max_bytes:
         return handle
     os.close(handle)
-    raise OSError(f"{path} is no file of at most {max_bytes} bytes")
+    raise OSError(f"{path} is not a file of at most {max_bytes} bytes")
 
 
 def _read(path: str) -> str | None:
@@ -42,11 +41,11 @@ def _read(path: str) -> str | None:
 
 
 def read_line(path: str) -> str | None:
-    """A one-line file as a path or name, without its line end; a name may hold line breaks, so only
-    the last ones go. None when there is nothing in it."""
-    # The path is looked at before it is read, or a change in between would not show.
-    there = file_state(path).state is not None
-    return once("content", path, _read) if there else None
+    """A one-line file as a path or name; a name may contain line breaks, so only those at the end
+    are removed. None for a file that is empty or missing."""
+    # The stat comes first, or a change before the reading would not show.
+    exists = file_state(path).state is not None
+    return once("content", path, _read) if exists else None
 
 
 def read_gitlink(path: str) -> str | None:
@@ -66,8 +65,8 @@ def resolve(path: str, base: str) -> str:
 
 
 def is_git_dir(path: str) -> bool:
-    """What git accepts as a git directory of its own. All of it lies right in the folder, so that
-    the folder's own times tell when it comes or goes."""
+    """Whether git accepts it as a git directory. What it goes by is directly in the folder, so the
+    folder's times tell when that comes or goes."""
     file_state(path)
     with unrecorded():
         return (
@@ -115,8 +114,8 @@ _ESCAPES: Final = {rb"\n": b"\n", rb"\t": b"\t", rb"\b": b"\b"}
 
 
 def read_config(git_dir: str) -> dict[str, str]:
-    """The few settings that say where the checkout is: `core.bare`, `core.worktree`,
-    `extensions.worktreeconfig`. Includes are not followed; git honours none of these there."""
+    """The settings that tell where the checkout is: `core.bare`, `core.worktree`,
+    `extensions.worktreeconfig`, which git ignores in included files."""
     settings = _read_config(os.path.join(git_dir, "config"))
     if truth(settings.get("extensions.worktreeconfig")):
         return settings | _read_config(os.path.join(git_dir, "config.worktree"))
@@ -152,7 +151,7 @@ def _config(path: str) -> dict[str, str]:
 
 
 def _value(raw: bytes) -> bytes:
-    """Quotes, escapes and comments of one value."""
+    """The value without quotes, escapes and comments."""
     out, end, quoted = bytearray(), 0, False
     for sign in re.findall(rb"\\.|.", raw, re.DOTALL):
         if sign == b'"':

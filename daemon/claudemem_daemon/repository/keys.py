@@ -74,12 +74,12 @@ def project_keys(repository: Repository, settings: Settings) -> ProjectKeys:
 def _with_outer(own: ProjectKeys, outer: ProjectKeys) -> ProjectKeys:
     """The keys of a submodule, then those of the repository around it."""
     around = (key._replace(rule=f"of the superproject: {key.rule}") for key in outer.keys)
-    told = (warning for warning in outer.warnings if warning.code != "excluded")
+    warnings = (warning for warning in outer.warnings if warning.code != "excluded")
     return own._replace(
         keys=(*own.keys, *around),
         excluded=(*own.excluded, *outer.excluded),
         checkouts=(*own.checkouts, *outer.checkouts),
-        warnings=(*own.warnings, *told),
+        warnings=(*own.warnings, *warnings),
         common_dirs=(*own.common_dirs, *outer.common_dirs),
         dependencies=(*own.dependencies, *outer.dependencies),
     )
@@ -93,8 +93,7 @@ class _Exclusion:
         patterns = (*settings.excluded_projects, settings.observer_folder)
         self._names = FolderNames(map(expanded, patterns))
         self._exclusions = Exclusions(patterns)
-        # Of the sessions' folder another identity is no news: who asks from it is resolved anew
-        # when it comes or goes.
+        # Without the sessions' folder: whoever asks from it is resolved anew when it comes or goes.
         self.dependencies = tuple(
             seen for seen in self._names.dependencies if seen.path != settings.observer_folder
         )
@@ -108,16 +107,16 @@ class _Exclusion:
 def _excluded_here(
     repository: Repository, settings: Settings, exclusion: _Exclusion
 ) -> ProjectKeys | None:
-    """No keys, where the exclusion of one of these folders silences the whole answer."""
+    """No keys, where one of these folders is excluded, and with it the whole answer."""
     main = repository.main.path if repository.main is not None else None
     for path in (repository.cwd, repository.top, main, *repository.excluded_by):
         pattern = exclusion.pattern(path) if path is not None else None
         if path is not None and pattern is not None:
-            # claude-mem's own sessions are no mistake to be told of.
+            # That claude-mem's own sessions are excluded needs no warning.
             own = pattern == settings.observer_folder
-            told = () if own else (_excluded(path, pattern, settings, path),)
+            warnings = () if own else (_excluded(path, pattern, settings, path),)
             name = as_key(repository.name)
-            return ProjectKeys((), (), name, (), told, dependencies=exclusion.dependencies)
+            return ProjectKeys((), (), name, (), warnings, dependencies=exclusion.dependencies)
     return None
 
 
@@ -134,7 +133,7 @@ def _excluded(
 
 
 def _nameless(repository: Repository) -> Iterator[AnswerWarning]:
-    """For the root folder; of a folder that is gone `repository` says so itself."""
+    """For the root folder; of a folder that is gone `repository` warns itself."""
     vanished = any(warning.code == "cwd_vanished" for warning in repository.warnings)
     if not repository.name and not vanished:
         path = repository.main.path if repository.main is not None else repository.cwd
@@ -147,7 +146,7 @@ def _nameless(repository: Repository) -> Iterator[AnswerWarning]:
 
 
 def _main_unknown(repository: Repository, settings: Settings) -> Iterator[AnswerWarning]:
-    """Nothing tells the main checkout of a separate git directory, and so neither its rows' key."""
+    """For a separate git directory whose main checkout, and so its rows' key, is not known."""
     name = repository.name
     known = repository.main is not None or name in settings.aliases
     if repository.kind == "separate" and not known and settings.scope != "self":
@@ -160,7 +159,7 @@ def _main_unknown(repository: Repository, settings: Settings) -> Iterator[Answer
 
 
 def named_keys(projects: tuple[str, ...], settings: Settings) -> ProjectKeys:
-    """Keys that were asked for by name: those and no others."""
+    """The projects that the question names, and no others."""
     exclusions = Exclusions(settings.excluded_projects)
     keys: list[ProjectKey] = []
     warnings: list[AnswerWarning] = []
@@ -195,7 +194,7 @@ def _own(
     name, scope = repository.name, settings.scope
     if not name:
         return
-    # Of a linked worktree alone the main checkout's names are no matter.
+    # For a linked worktree alone the main checkout's names do not count.
     with_main = scope != "self" or repository.linked is None
     path = repository.main.path if repository.main is not None else None
     if repository.kind == "none":
@@ -238,15 +237,15 @@ def _of_worktree(heads: tuple[str, ...], worktree: Worktree) -> Iterator[Project
         for head in heads:
             rule = f"worktree of {head}{why}"
             yield _key(f"{head}/{leaf}", "exact", "worktree", worktree.path, rule)
-        # Of a worktree in a folder of the repository's name that name alone is the main checkout's.
+        # Where a worktree's folder has the repository's name, that name alone is the main checkout's.
         if leaf not in heads:
             rule = f"worktree folder alone, as older releases wrote it{why}"
             yield _key(leaf, "exact", "worktree", worktree.path, rule, bare=True)
 
 
 def _shares_its_key(repository: Repository) -> bool:
-    """Whether other worktrees have or had the current one's `P/W`: assistants make them in folders
-    that are all named after the repository (`~/.codex/worktrees/<hex>/<repository>`)."""
+    """Whether other worktrees have or had the same `P/W`: some assistants name all their folders
+    after the repository (`~/.codex/worktrees/<hex>/<repository>`)."""
     linked = repository.linked
     return linked is not None and (
         linked.name == repository.name
@@ -264,7 +263,7 @@ def _shared_folders(repository: Repository, settings: Settings) -> tuple[str, ..
 
 
 def _title(repository: Repository) -> str:
-    """P, or `P/W`; with the folder around W where W alone does not tell which worktree it is."""
+    """P, or `P/W`; with the folder around W where several worktrees have that name."""
     linked = repository.linked
     if linked is None:
         return as_key(repository.name)

@@ -1,10 +1,10 @@
 """From a folder upwards to the repository around it: which layout, which checkout.
 
-Whose a folder is, its repository decides and not the folder: a `.git` that leads to a git directory
-is taken at its word only where that directory's own record does not say otherwise. So a copy of a
-checkout, or one made to look like another's, has no part in the other's memory.
+The repository decides which folders belong to it: a `.git` that leads to a git directory counts
+unless that directory's own record contradicts it. So a copy or a counterfeit of a checkout has no
+part in the other's memory.
 
-What is found here is a `Repository` without its list of worktrees and without a name.
+What is found here is a `Repository` without its worktrees and its name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _around(cwd: str, home: str | None) -> Repository:
         gone = not is_folder(real)
     found = NOT_FOUND if gone else _walk(real, home)
     if cwd != found.top:
-        # Where nothing is looked at inside `cwd` itself, only this notices that it is gone.
+        # No other path depends on whether `cwd` itself exists.
         file_identity(cwd)
     found = found._replace(cwd=cwd, real=real, gone=gone)
     if found.common_dir is None:
@@ -55,8 +55,8 @@ def _around(cwd: str, home: str | None) -> Repository:
 
 
 def _walk(start: str, home: str | None) -> Repository:
-    """Walk up from `start` (real). The home folder counts as a repository only for itself: dotfiles
-    under git do not make one project of all that is below."""
+    """Walk up from `start` (real). The home folder counts only for itself: dotfiles under git do not
+    make one project of everything below."""
     inner: Repository | None = None
     folder = start
     for _ in range(MAX_LEVELS):
@@ -80,19 +80,19 @@ def _walk(start: str, home: str | None) -> Repository:
 def _is_unsure(found: Repository, common_dir: str) -> bool:
     if found.kind == "separate":
         return records.layout_of(common_dir)[1] is None
-    # Named `.git`, such a directory looks like one in a checkout, but nothing is beside it. That
-    # something comes or goes there would be the rarest of news, and is told all day.
+    # A separate git directory named `.git` is like one in a checkout, but alone in its folder. Not
+    # recorded: that folder changes all day in a checkout, and hardly ever in this respect.
     with unrecorded():
         linked = found.admin_dir is not None or found.top is None
         return linked and found.kind == "plain" and records.is_alone(common_dir)
 
 
 def _without_marker(folder: str, start: str) -> Repository | None:
-    """A bare repository, the inside of a `.git` folder, or a jj workspace. Any checkout can hold
-    what looks like one, so a checkout around it wins."""
+    """A bare repository, the inside of a `.git` folder, or a jj workspace. Any checkout can contain
+    an imitation, so a checkout around it takes precedence."""
     head, jj = os.path.join(folder, "HEAD"), os.path.join(folder, ".jj")
     if folder == start:
-        # It may become one of these itself; those above it hardly will.
+        # This folder may become one; those above it hardly will.
         file_identity(head)
         file_identity(jj)
     with unrecorded():
@@ -128,7 +128,7 @@ def checkout_at(folder: str) -> Repository | None:
 
 
 def _unreadable(folder: str, problem: str, text: LinkText | None) -> Repository:
-    """No word of the link is repeated in a warning: a model reads it, and anyone can bring a link."""
+    """The warning quotes nothing of the link: a model reads it, and anyone can write a link."""
     if text is None:
         message = f"{problem}: no repository here; git worktree repair may mend it"
         return Repository("none", problem, warnings=_warned("unreadable", folder, message))
@@ -161,7 +161,7 @@ def _contradicted(folder: str, git_dir: str, why: str) -> Repository:
 
 
 def unproven(folder: str, git_dir: str) -> Repository:
-    """A main checkout that another folder may be as well: its names count, and no worktree's."""
+    """A main checkout that another folder may be as well: only its own name counts."""
     message = (
         f"{folder}/.git leads to a git directory that does not tell whose it is: worktrees are left"
         " out; `git config core.worktree FOLDER`, run there, tells"
@@ -180,7 +180,7 @@ def _main_checkout(folder: str, marker: str, real: str) -> Repository:
     own, main = real == marker, main_checkout(folder)
     config = gitfiles.read_config(real)
     if gitfiles.truth(config.get("core.bare")):
-        # A bare repository has no checkout: only the folder around it may stand for it.
+        # A bare repository has no checkout; only the folder around it counts as one.
         if not same_folder(os.path.dirname(real), folder):
             return _contradicted(folder, real, "it is a bare repository elsewhere")
         return Repository("dot_bare", f"{marker} is the bare repository {real}", None, real)
@@ -208,7 +208,7 @@ def _main_checkout(folder: str, marker: str, real: str) -> Repository:
 
 
 def _linked_worktree(folder: str, admin: str) -> Repository:
-    """`admin` is, or says that it is, a folder of `<common dir>/worktrees`."""
+    """`admin` is, or claims to be, a folder of `<common dir>/worktrees`."""
     list_folder = os.path.dirname(admin)
     common = os.path.dirname(list_folder)
     named = records.named_common_dir(admin)
@@ -235,7 +235,7 @@ def _linked_worktree(folder: str, admin: str) -> Repository:
 
 def _jj_workspace(folder: str, jj: str) -> Repository | None:
     """The main workspace, whose `.jj/repo` is the repository; or one whose `.jj/repo` is a file that
-    names it. jj keeps no record of the folders of workspaces, so that one has the names alone."""
+    names it. jj does not record the folders of workspaces, so of that one only the names are known."""
     repo = os.path.join(jj, "repo")
     how = f"{jj} is a jj workspace"
     if is_folder(repo):

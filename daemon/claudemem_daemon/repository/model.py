@@ -29,12 +29,12 @@ class Worktree(NamedTuple):
     locked: str | None = None
     """The reason, possibly empty; None = not locked."""
     state: WorktreeState = "ok"
-    """missing: nothing at that path (git calls it prunable); unreachable: a path of another
-    system or one we may not read; replaced: another repository's checkout is there now."""
+    """missing: the folder is gone (git calls it prunable); unreachable: a path of another system;
+    replaced: another repository's checkout is there now."""
     main: bool = False
     other_names: tuple[str, ...] = ()
-    """Names its rows may carry besides `name`: the admin folder's (the first name of a moved
-    worktree), a former folder's, the symbolic link's through which `cwd` came."""
+    """Of its rows, besides `name`: that of the admin folder (the first name of a moved worktree), of
+    a former folder, of the symbolic link through which `cwd` came."""
 
 
 def main_checkout(path: str | None) -> Worktree | None:
@@ -49,9 +49,9 @@ def linked_worktree(path: str, first_name: str, admin_id: str | None = None) -> 
 
 
 class LinkText(NamedTuple):
-    """What the text of a worktree's link says where the git directory it names is not there: in a
-    container, behind a drive that is not mounted, after `git worktree prune`. claude-mem names rows
-    by it, `<main checkout>/.git/worktrees/<worktree>`."""
+    """The names in a worktree's link, `<main checkout>/.git/worktrees/<worktree>`, for where that git
+    directory is not there: in a container, on a drive that is not mounted, after `git worktree prune`.
+    claude-mem names rows by them."""
 
     main: str
     """The main checkout, or the repository's folder; not to be opened: a link can name any folder."""
@@ -61,9 +61,9 @@ class LinkText(NamedTuple):
 
 
 class Repository(NamedTuple):
-    """What a working directory belongs to; `kind` "none" is a folder outside any repository, or one
-    that has no part in the repository its `.git` leads to; "unreachable" one whose git directory is
-    not there, known by the text of its link alone."""
+    """What a working directory belongs to. `kind` "none" is a folder outside any repository, or one
+    with no part in the repository that its `.git` leads to; "unreachable" one of which only the text
+    of its link is known."""
 
     kind: Kind
     resolved_by: str
@@ -76,7 +76,7 @@ class Repository(NamedTuple):
     """None for a bare repository, and where the main checkout cannot be told."""
     warnings: tuple[AnswerWarning, ...] = ()
     excluded_by: tuple[str, ...] = ()
-    """Other folders whose exclusion is this one's too, and but for kind "none" their mapped stores."""
+    """Other folders whose exclusion counts here too, and except for kind "none" their mapped stores."""
     cwd: str = ""
     real: str = ""
     """`cwd` without links."""
@@ -95,8 +95,8 @@ class Repository(NamedTuple):
     current: Worktree | None = None
     """The one of `main` and `worktrees` that holds `cwd`."""
     fallback_names: tuple[str, ...] = ()
-    """Other names this repository's rows may carry: the name of a separate git dir, the last part
-    of a symbolic link through which `cwd` came."""
+    """Other names of its rows: that of a separate git dir, the last part of a symbolic link through
+    which `cwd` came."""
     superproject: Repository | None = None
     """For a submodule: the repository around it, whose memory comes after its own."""
     dependencies: tuple[Dependency, ...] = ()
@@ -113,15 +113,14 @@ class Repository(NamedTuple):
 
 
 class ProjectKey(NamedTuple):
-    """One way to name rows of this repository in a store.
+    """A name of this repository's rows in a store.
 
-    key     the project column's text, or with match "prefix" what it must start with (`P/`);
-            comparison is exact bytes, never LIKE, never case-folded
-    role    whose rows: the main checkout's, a live worktree's, removed worktrees', an alias's
-    path    the checkout it stands for, None for removed ones and aliases
-    rule    one line for `worktrees` and `explain`: why this key is asked for
-    bare    a worktree's folder name alone (W): admitted only in a store where no other
-            repository's `X/W` is seen
+    key     the text of the project column, or with match "prefix" its beginning (`P/`), byte for byte
+    role    whose rows: the main checkout's, a worktree's, removed worktrees', an alias's
+    path    the checkout; None for removed ones and aliases
+    rule    one line for `worktrees` and `explain`: why this key counts
+    bare    a worktree's folder name alone (W): admitted only in a store without another repository's
+            `X/W`
     """
 
     key: str
@@ -133,8 +132,7 @@ class ProjectKey(NamedTuple):
 
 
 class ProjectKeys(NamedTuple):
-    """All keys of one question, and the keys whose rows must not be shown even if a prefix
-    matches (excluded checkouts)."""
+    """All keys of one question; `excluded` are those of excluded checkouts, which no prefix admits."""
 
     keys: tuple[ProjectKey, ...]
     excluded: tuple[str, ...]
@@ -144,11 +142,10 @@ class ProjectKeys(NamedTuple):
     """Paths of this repository's checkouts, for path evidence."""
     warnings: tuple[AnswerWarning, ...]
     common_dirs: tuple[str, ...] = ()
-    """Of this repository and those around it: what all their checkouts have in common, however the
-    path to one is spelled."""
+    """Of this repository and those around it."""
     dependencies: tuple[FileDependency, ...] = ()
     here: str | None = None
     """The checkout that asks."""
     shared_folders: tuple[str, ...] = ()
-    """Where several worktrees have one key, the folders of those whose rows are asked for, the
-    current one's first: rows with files in another of the same name are not. Else empty."""
+    """Where several worktrees have one key, the folders of those that count, the current one's first:
+    rows with files in another one do not. Else empty."""

@@ -1,8 +1,7 @@
 """The names of a folder: links, mounts and Unicode forms give one folder many.
 
-What a user writes about a folder in a setting is meant whichever name an assistant sends. A pattern
-is known by the folders it spells out: where one of them is, by device and inode, a folder on the
-path, the path has that spelling as well.
+A pattern in a setting counts whichever of them an assistant sends. Where a folder that the pattern
+spells out is, by device and inode, on the path, the path has that spelling as well.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _WILD: Final = re.compile(r"[*?\[]")
 
 
 class FolderNames:
-    """All names of folders, as far as they are in the file system or in `patterns` (absolute ones;
-    others spell out no folder). For one answer; `dependencies` is what it was found out from."""
+    """The names of folders in the file system and in `patterns` (only absolute ones spell out a
+    folder). For one answer; `dependencies` is what the names were found from."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.dependencies: list[FileDependency] = []

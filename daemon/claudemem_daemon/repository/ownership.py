@@ -1,4 +1,4 @@
-"""Which checkouts there are around any path: judged by what they are, not by how they are spelled."""
+"""Which checkouts there are around any path, however it is spelled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from claudemem_daemon.repository.layout import checkout_at
 from claudemem_daemon.repository.records import named_after
 
 MAX_BYTES: Final = 4096
-"""No file system takes a longer path, so there is nothing at one."""
+"""Of a path; no file system takes a longer one."""
 MAX_REMEMBERED: Final = 20_000
 
 
 class Checkout(NamedTuple):
-    """A folder with a git directory of its own or a link to one. Two spellings of one checkout, and
-    all worktrees of one repository, have the same `repository`."""
+    """A folder with a git directory or a link to one. All worktrees of one repository have the same
+    `repository`."""
 
     folder: str
     repository: tuple[int, int]
@@ -36,8 +36,8 @@ class _Step(NamedTuple):
 
 
 class PathOwnership:
-    """Looks at each folder once, and at none below one that is not there. For one answer: what was
-    found out is not checked again."""
+    """Checks each folder once, and none below a missing one. For one answer: it does not notice
+    changes."""
 
     def __init__(self) -> None:
         self._steps: dict[str, _Step] = {}
@@ -112,8 +112,8 @@ def _possible(path: str) -> bool:
 
 
 def _checkout(folder: str) -> Checkout | None:
-    """The checkout whose root is `folder`; a link that leads nowhere makes none, and one that leads
-    to another's git directory makes the folder a repository of its own."""
+    """The checkout whose root is `folder`. A link to a missing git directory makes none; a link to
+    another folder's makes it a repository of its own."""
     if not something_at(os.path.join(folder, ".git")):
         return None
     found = checkout_at(folder)

@@ -1,4 +1,4 @@
-"""What the files of a git directory, and the paths in links to it, say of its checkouts."""
+"""What the files of a git directory, and links to it, tell of its checkouts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def read_link_text(target: str) -> LinkText | None:
 
 
 def main_folder(common_dir: str) -> str:
-    """The folder that a git directory's own path says it belongs to: around `.git`, `.bare` and a
-    jj repository's store; a bare repository itself."""
+    """The folder of a git directory by its path: that around `.git`, `.bare` and a jj repository's
+    store; a bare repository itself."""
     if common_dir.endswith(JJ_STORE):
         return common_dir.removesuffix(JJ_STORE)
     hidden = os.path.basename(common_dir).startswith(".")
@@ -38,7 +38,7 @@ def main_folder(common_dir: str) -> str:
 
 
 def layout_of(common: str) -> tuple[Kind, str | None]:
-    """The layout and the main checkout of a common dir, as far as the dir itself tells."""
+    """The layout and the main checkout of a common dir; None where the dir does not tell it."""
     if common.endswith(JJ_STORE):
         return "plain", main_folder(common)
     config = gitfiles.read_config(common)

@@ -98,7 +98,7 @@ class Repositories:
         folder = around(common_dir, kind)
         name = (main is not None and main.name) or named_after(common_dir, kind)
         others: list[str] = []
-        # A git directory inside the checkout came with it, whatever its name says.
+        # The name of a git directory inside the checkout is the choice of whoever made that.
         inside = main is not None and common_dir.startswith(f"{main.path}/")
         if not inside and (kind == "separate" or (kind == "submodule" and found.admin_dir)):
             others.append(os.path.basename(common_dir).removesuffix(".git"))
@@ -160,7 +160,7 @@ class Repositories:
         return listing
 
     def _watched(self, common_dir: str, listing: Listing) -> Listing:
-        """The list again, read after it is watched: nothing can change unseen from then on."""
+        """The list again, checked after it is watched: from then on no change can be missed."""
         group = watch(listing.links)
         if group is None:
             return listing
@@ -177,7 +177,7 @@ class Repositories:
         return anew.watched(group)
 
     def _vanished(self, found: Repository, depth: int) -> Repository:
-        """A folder that is gone: the repository around what is left of its path, or nothing."""
+        """Of a folder that is gone: the repository around what is left of its path, if any."""
         cwd = found.cwd
         there = os.path.dirname(cwd)
         while not is_folder(there):
@@ -200,8 +200,8 @@ class Repositories:
 def _with_current(
     worktrees: tuple[Worktree, ...], found: Repository
 ) -> tuple[tuple[Worktree, ...], Worktree | None]:
-    """The list, and the one in it that `cwd` is in. A worktree that was moved without `git
-    worktree repair` is where its own `.git` file is; its recorded name stays a name of it."""
+    """The list, and the one in it that `cwd` is in. A worktree that was moved without `git worktree
+    repair` is where its `.git` file is, and keeps its recorded name as another one."""
     if found.admin_dir is None or found.top is None:
         return worktrees, None
     admin = os.path.basename(found.admin_dir)
@@ -231,7 +231,7 @@ def _vanished_worktree(worktrees: tuple[Worktree, ...], real: str, there: str) -
 
 
 def _without_git_dir(found: Repository) -> Repository:
-    """A folder outside any repository, or one whose link leads to none that is there and its own."""
+    """A folder outside any repository, or without one that is reachable and its own."""
     top, text = found.top, found.link_text
     if top is None or text is None:
         return found._replace(name=os.path.basename(top or found.real))

@@ -1,7 +1,7 @@
 """The main checkout of a separate git directory, which git itself does not record anywhere.
 
-Only its `.git` file or link tells, so it is looked for where people have it: beside the linked worktrees and
-beside the git directory. What is found depends on what is there, not on what was asked before.
+Only its `.git` file or link tells, so it is searched for beside the linked worktrees and beside the git
+directory.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ MAX_NEIGHBOURS: Final = 2000
 
 
 def with_main(found: Repository, worktrees: Iterable[Worktree]) -> Repository:
-    """`found` with the main checkout as well as it can be told. Two folders that both lead to the
-    git directory tell nothing."""
+    """`found` with the main checkout, if exactly one folder leads to the git directory."""
     common = found.common_dir
     if common is None or not found.unsure:
         return found
     above = os.path.dirname(common)
     parents = (*(os.path.dirname(tree.path) for tree in worktrees), above, os.path.dirname(above))
     folders = [path for path in dict.fromkeys(parents) if path != "/"][:MAX_FOLDERS]
-    # Of a plain repository it would be the rarest of news, and each answer would have to look.
+    # For a plain repository a new one is so rare that no answer depends on it.
     with nullcontext() if found.kind == "separate" else unrecorded():
         markers = (marker for folder in folders for marker in _markers(folder, common))
         checkouts = {real_path(os.path.dirname(marker)) for marker in markers}

@@ -52,7 +52,7 @@ class Listing:
 
 
 def list_worktrees(common_dir: str, known: Mapping[str, Link]) -> Listing:
-    """What `known` still vouches for is not read again."""
+    """Links in `known` that have not changed are not read again."""
     folder = os.path.join(common_dir, "worktrees")
     dependencies = [file_state(folder)]
     links: dict[str, Link] = {}
@@ -104,8 +104,8 @@ def _is_anothers(path: str, common_dir: str) -> bool:
 
 
 def details(repository: Repository) -> Repository:
-    """The same repository with branch, head, lock and state of every checkout: for people, and
-    nothing that an answer depends on, so it is read only when asked for."""
+    """The same repository with branch, head, lock and state of every checkout. For people: no answer
+    depends on it."""
     common = repository.common_dir
     if common is None:
         return repository

@@ -1,7 +1,7 @@
 """Variables that a checkout's own files put into the caller's environment.
 
 Assistants hand the `env` of a project's `.claude/settings*.json` to their hooks. Such a variable
-looks like the user's own word and is the word of whoever made the checkout.
+seems to be the user's, and is whatever the author of the checkout wrote.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ GUARDED: Final = frozenset(
         "CLAUDE_MEM_MODES_DIR",
     ]
 )
-"""What opens files, claims other projects' rows, or lifts an exclusion: for the user alone. All
-other variables only shape the answer about this checkout. CLAUDEMEM_DAEMON_HOME is not sent to a
+"""What opens files, claims other projects' rows, or lifts an exclusion: only the user may set it.
+All other variables only shape the answer about this checkout. CLAUDEMEM_DAEMON_HOME is not sent to a
 daemon; without one, a `trusted.json` that a checkout brings cannot know the inode of its store."""
 
 FILES: Final = ("settings.json", "settings.local.json")
 
 
 class CheckoutEnv(NamedTuple):
-    """`env` is the caller's without what is not for a checkout to say, which is `refused`; `data_dir`
-    tells whether the checkout names the data dir, whose stores then wait for `allow`."""
+    """`env` is the caller's without the variables that are `refused` to a checkout; `data_dir` tells
+    whether the checkout names the data dir, whose stores then wait for `allow`."""
 
     env: Mapping[str, str]
     refused: frozenset[str] = frozenset()
@@ -46,8 +46,8 @@ class CheckoutEnv(NamedTuple):
 def without_checkouts_word(
     env: Mapping[str, str], folders: Iterable[str], home: str
 ) -> CheckoutEnv:
-    """What is left of `env` when the files of these folders, and of those around them, are not
-    believed. The home folder's own `.claude` is the user's."""
+    """`env` without what the files of these folders, and of those around them, put there. The home
+    folder's own `.claude` is the user's."""
     suspects = {name: value for name, value in env.items() if name in GUARDED or name == DATA_DIR}
     if not suspects:
         return CheckoutEnv(env)
@@ -74,8 +74,8 @@ def without_checkouts_word(
 
 
 def _named(path: str, suspects: Mapping[str, str]) -> Iterable[str]:
-    """The variables whose values this file names. Of a file that we cannot read it is not known, and
-    an assistant may be able to."""
+    """The variables whose values this file names; all of them where we cannot read it, because an
+    assistant may be able to."""
     values = read_values(path)
     if values is None:
         return suspects

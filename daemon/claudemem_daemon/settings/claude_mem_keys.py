@@ -53,12 +53,12 @@ CLAUDE_MEM_ONLY: Final = frozenset(PREFIX + name for name in _NAMES.split())
 
 
 def suggest(name: str) -> str | None:
-    """The setting that a misspelt `CLAUDE_MEM_*` key may mean, for "did you mean"; None for a key
-    of ours, for one of claude-mem's own, and for one that looks like none of these."""
+    """The setting that a misspelt `CLAUDE_MEM_*` key may mean; None for a key of ours or of
+    claude-mem, and for one that resembles neither."""
     known = (*ALL_KEYS, DATA_DIR, *CLAUDE_MEM_ONLY)
     if name in known or not name.upper().startswith(PREFIX):
         return None
-    # Without the beginning that all have, so that it does not make any two of them look alike.
+    # The prefix that all of them share would make any two of them similar.
     short = {key.removeprefix(PREFIX): key for key in known}
     near = difflib.get_close_matches(name.upper().removeprefix(PREFIX), short, n=1, cutoff=0.8)
     return short[near[0]] if near else None

@@ -49,7 +49,7 @@ class ConfigurationState(NamedTuple):
 
 
 class SettingsRevision(NamedTuple):
-    """Holds until a change of any settings.json was seen, by whoever saw it."""
+    """Holds until any thread sees a change of any settings.json."""
 
     configuration: Configuration
     number: int
@@ -59,8 +59,8 @@ class SettingsRevision(NamedTuple):
 
 
 class Configuration:
-    """All settings of one process. Reads; creates nothing. Safe from several threads: a file that
-    takes long to read holds up those alone who need it."""
+    """All settings of one process. Only reads. Safe from several threads: a file that takes long to
+    read delays only those who need it."""
 
     def __init__(self, environ: Mapping[str, str], memo: Memo | None = None) -> None:
         self.home = home_dir(environ)
@@ -74,17 +74,15 @@ class Configuration:
 
     @property
     def settings_paths(self) -> tuple[str, ...]:
-        """Every settings.json on which the answer to a caller that says nothing of its own depends:
-        the one in the home folder, where it says which data dir counts, and the one in the data
-        dir."""
+        """Every settings.json that counts for a caller without settings of its own: that of the home
+        folder, where it decides the data dir, and that of the data dir."""
         layers, decider = self._with_data_dir(Layers({}, self._environ, self.home))
         paths = (layers.path,) if decider is None else (self._at_home.path, layers.path)
         return tuple(dict.fromkeys(paths))
 
     def snapshot(self, question: Question, refused: frozenset[str] = frozenset()) -> Settings:
-        """Every setting for this question; the same object while nothing changed, which a stat of
-        each file that had a say in it tells. `refused` are variables that do not count, whichever
-        environment has them."""
+        """Every setting for this question; the same object until one of the files that it was read
+        from changes. `refused` variables do not count, whichever environment has them."""
         with each_path_once():
             return self._memo.value(
                 _key(question, refused), lambda: self._decide(question, refused)
@@ -92,8 +90,8 @@ class Configuration:
 
     @property
     def rejected(self) -> bool:
-        """Whether the newest edit of a settings.json in force was not taken, as far as it was seen;
-        touches no path."""
+        """Whether the newest edit of a settings.json in force that was seen is rejected; touches no
+        path."""
         known: Settings | None = self._memo.last(_key(Question(cwd=None)))
         in_force = self._elsewhere.get(known.settings_path) if known is not None else None
         loaded = (file.last for file in (self._at_home, in_force) if file is not None)
@@ -109,13 +107,13 @@ class Configuration:
         return known.timeout_ms if known is not None else DEFAULT_TIMEOUT_MS
 
     def reload(self) -> Settings:
-        """Read everything again; what is then in force for a caller that says nothing of its own."""
+        """Read everything again; the settings of a caller without any of its own."""
         self._memo.clear()
         self.reread()
         return self.snapshot(Question(cwd=None))
 
     def reread(self) -> int:
-        """Read every known settings.json by its content, whatever size and times say; the revision
+        """Read every known settings.json, even if its size and times are the same; the revision
         after that."""
         in_force = [self._file(path) for path in self.settings_paths]
         with self._lock:
@@ -149,8 +147,7 @@ class Configuration:
         daemon = {name: value for name, value in self._environ.items() if name not in refused}
         revision = 0
         while revision != self.revision:
-            # The number goes with what was seen: a change that is seen here, or by somebody else
-            # meanwhile, is read again under its own number.
+            # A change that is seen here, or in another thread meanwhile, has a number of its own.
             revision = self.revision
             layers, decider = self._with_data_dir(Layers(caller, daemon, self.home))
             file = self._file(layers.path).current()
@@ -165,7 +162,7 @@ class Configuration:
             warning
             for loaded in files
             for warning in loaded.warnings
-            # Of the home folder's file, what matters to those who read another one.
+            # Of the home folder's file only what matters where another one is in force.
             if loaded is file or warning.key == DATA_DIR or warning.code == "settings_rejected"
         ]
         if health.warning is not None:
@@ -200,7 +197,7 @@ class Configuration:
         if path == self._at_home.path:
             return self._at_home
         with self._lock:
-            # Put at the end again: the first is the one not asked for the longest.
+            # At the end again: the first is the one not used for the longest time.
             file = self._elsewhere.pop(path, None) or self._new_file(path)
             self._elsewhere[path] = file
             while len(self._elsewhere) > MAX_FILES:

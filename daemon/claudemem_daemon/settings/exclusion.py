@@ -59,8 +59,8 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 def _translate(pattern: str) -> str:
     """The pattern as a regular expression that never tries a combination twice.
 
-    The text after a star is looked for once, the nearest is taken and kept (an atomic group): what
-    comes after has only more room that way. A plain `.*` would try every way to share a path out
+    Of the text after a star the first occurrence is taken and never given up (an atomic group): a
+    later one would only leave less for the rest. A plain `.*` would try every way to divide a path
     among the stars, which takes years with twenty of them.
     """
     out = ""

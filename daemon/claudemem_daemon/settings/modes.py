@@ -66,9 +66,8 @@ class LoadedMode(NamedTuple):
 
 
 class ModeFolders:
-    """Folders that may hold mode files, in the order of precedence: the user's own, then those of
-    an installed claude-mem plugin, newest version first: the newest may be without modes, half
-    installed or half removed."""
+    """Folders that may hold mode files, in order of precedence: the user's own, then those of an
+    installed claude-mem plugin, of every version: the newest may be half installed or half removed."""
 
     def __init__(self, modes_dir: str | None, data_dir: str, claude_dir: str) -> None:
         plugins = os.path.join(claude_dir, "plugins")
@@ -89,8 +88,7 @@ class ModeFolders:
         """The mode `wanted`, an id that may be a file name.
 
         `parent--variant` is the variant's file laid over the parent's. Without the variant's file
-        the parent is used, and `code` for what is unknown or broken; `problem` then says so in one
-        line.
+        the parent is used, and `code` for what is unknown or broken; `problem` is one line on that.
         """
         parent = wanted.partition("--")[0]
         mode, values = CODE, dict[str, Any]()
@@ -114,7 +112,7 @@ class ModeFolders:
         return LoadedMode(mode, None, tuple(self._looked_for))
 
     def all(self) -> tuple[Mode, ...]:
-        """Every mode there is a file of, and the built-in one; for people who look for an id."""
+        """Every mode that has a file, and the built-in one."""
         found = {CODE.id: CODE}
         for folder in self._folders:
             try:
@@ -139,8 +137,8 @@ class ModeFolders:
 
 
 def _state(path: str) -> FileState:
-    """The state of `path`, or of the outermost folder on the way to it that is missing: nothing can
-    appear below before that does, and paths that share it are checked together later."""
+    """The state of `path`, or of the outermost folder of it that is missing: `path` cannot appear
+    before that does, and paths that share it are checked together."""
     found = file_state(path)
     while found.state is None and (folder := os.path.dirname(found.path)) != found.path:
         above = file_state(folder)

@@ -17,8 +17,8 @@ MAX_ERROR_CHARS: Final = 160
 
 
 class ObserverHealth(NamedTuple):
-    """What the file of one data dir gives reason to say. It is rewritten at every save, mostly to
-    say the same again, so this holds for as long as the warning would be the same."""
+    """What the file of one data dir gives reason to warn of. It is rewritten at every save, so this
+    holds for as long as the warning would be the same."""
 
     file: FileState
     warning: AnswerWarning | None
@@ -42,8 +42,7 @@ def _warning(path: str) -> AnswerWarning | None:
     )
     if failures < MIN_FAILURES or failed <= saved:
         return None
-    # The number of failures is left out: the same trouble gives the same text, which a prompt
-    # cache can keep.
+    # Without the number of failures: an equal text can stay in a prompt cache.
     since = _day(_number(values.get("failingSinceAt")) or failed)
     provider, error = (
         line_of(values.get(name), MAX_ERROR_CHARS)

@@ -31,11 +31,8 @@ class LoadedFile:
 
 
 class SettingsFile:
-    """Looks at one path as often as asked, and remembers the last good content.
-
-    `changed` is called, from the thread that looked, when the content is another one than before:
-    once for each, and not for the first.
-    """
+    """Remembers the last good content of one path. `changed` is called in the thread that reads a
+    new content, not for the first."""
 
     def __init__(self, path: str, home: str, changed: Callable[[], None]) -> None:
         self.path = path
@@ -52,14 +49,14 @@ class SettingsFile:
         return self._last
 
     def current(self) -> LoadedFile:
-        """The state now, for one stat; the file is read only where that shows a change."""
+        """The state now; the file is read only where a stat shows a change."""
         known = self._last
         return known if known is not None and known.dependencies.holds() else self.read()
 
     def read(self) -> LoadedFile:
-        """The state now, by the content, whatever size and times say."""
+        """The state now, even if size and times are the same."""
         with self._lock:
-            # Looked at before it is read: an edit in between shows the next time.
+            # The stat comes first: an edit before the reading then shows the next time.
             dependencies = file_state(self.path)
             data = read_bytes(self.path)
             if data is None and os.path.islink(self.path):
@@ -88,7 +85,7 @@ class SettingsFile:
         return LoadedFile(dependencies, values, warnings, loaded_at=time.time())
 
     def _rejected(self, dependencies: FileState, read: Rejected, before: LoadedFile) -> LoadedFile:
-        used = "the defaults stand"
+        used = "the defaults are used"
         if before.loaded_at is not None:
             clock = time.strftime("%H:%M:%S", time.localtime(before.loaded_at))
             used = f"still using what was loaded at {clock}"
@@ -113,7 +110,7 @@ class SettingsFile:
             if name not in read.values or (name == DATA_DIR and read.values[name] == ""):
                 continue
             used = f"last good value {shown(before[name])}" if name in before else "default"
-            place = Place(self.path, warnings, self.path, f"; the {used} stands")
+            place = Place(self.path, warnings, self.path, f"; the {used} is used")
             if taken(key, read.values[name], self._home, place) is not None:
                 values[name] = read.values[name]
             elif name in before:

@@ -15,9 +15,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Rejected(NamedTuple):
-    """A file that cannot be used. `reason` is the end of a sentence that starts with the path;
-    `line` and `column` count from 1 and are None where no place in the text is to blame; `at` is when
-    that was seen, in seconds since 1970."""
+    """A file that cannot be used. `reason` is the end of a sentence that starts with the path; `line`
+    and `column`, from 1, are of the fault in the text, if there is one; `at` is when it was seen, in
+    seconds since 1970."""
 
     reason: str
     line: int | None = None
@@ -27,8 +27,8 @@ class Rejected(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A file that can be used. `notes` are what a reader should still know of it, as ends of
-    sentences that start with the path."""
+    """A file that can be used. `notes` are what to tell of it, as ends of sentences that start with
+    the path."""
 
     values: Mapping[str, Any]
     notes: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def _opener(path: str, flags: int) -> int:
 
 
 def read_values(path: str) -> Mapping[str, Any] | None:
-    """What the file says at this moment, none where there is no file; None for a damaged one."""
+    """The values of the file now, none where it is missing; None for a damaged one."""
     data = read_bytes(path)
     read = document(data) if isinstance(data, bytes) else data
     return None if isinstance(read, Rejected) else read.values if read is not None else {}
@@ -64,19 +64,16 @@ def read_values(path: str) -> Mapping[str, Any] | None:
 def line_of(value: object, most: int) -> str:
     """A text of a file as part of a line of ours, of `most` characters at most."""
     text = value[:4096] if isinstance(value, str) else ""
-    # The zero-width joiner holds emojis together; other unseen signs are not for a line.
+    # The zero-width joiner joins emojis; other invisible characters have no place in a line.
     shown = "".join(sign if sign.isprintable() or sign == "\u200d" else " " for sign in text)
     line = " ".join(shown.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def document(data: bytes) -> Document | Rejected:
-    """The settings of one file: flat keys, and above them those of a top-level `env` object, which is
-    all that claude-mem takes from a file that has one. Of a key that is given twice in one object
-    the last counts, as JSON readers commonly have it, and that is noted.
-
-    Every text of it can be encoded: bytes that are no UTF-8 and lone surrogates become U+FFFD.
-    """
+    """The settings of one file: flat keys, and over them those of a top-level `env` object. Of a key
+    that occurs twice in one object the last counts, and that is noted. Bytes that are not UTF-8 and
+    lone surrogates become U+FFFD."""
     repeated: dict[str, None] = {}
 
     def pairs(entries: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -102,7 +99,7 @@ def document(data: bytes) -> Document | Rejected:
     try:
         values = json.loads(text, object_pairs_hook=pairs)
         if "\\ud" in text.lower():
-            # An escape is the only way to a surrogate in text that was decoded.
+            # Only an escape can make a surrogate in text that was decoded.
             values = json.loads(_SURROGATE.sub("\ufffd", json.dumps(values, ensure_ascii=False)))
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"

@@ -1,8 +1,8 @@
 """Watches for edits of settings.json, so that a change is in force before anyone asks.
 
-Every question compares the file's state as well. So where the kernel gives no watches, on a network
-share, or after the observer died, little is lost: a rewrite of equal size and equal times, which a
-stat cannot see on every file system, then waits for a reload.
+Every question compares the file's state as well. So without watches, as on a network share, little
+is lost: a rewrite of equal size and equal times, which a stat cannot see on every file system, then
+waits for a reload.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WATCHED: Final[list[type[events.FileSystemEvent]]] = [
     *(events.FileCreatedEvent, events.FileDeletedEvent, events.FileMovedEvent),
     *((events.FileClosedEvent,) if sys.platform == "linux" else MODIFIED),
 ]
-"""Without files that were only read: we and others do that all day. On Linux an edit in place ends
-with a close; with modifications we would wake up at every write to a store's WAL beside it."""
+"""Without mere reads, which are frequent. On Linux an edit in place ends with a close; every
+modification would be every write to the WAL of a store beside it."""
 
 Folder = tuple[str, tuple[int, int]]
 """A folder's real path and identity: another folder at the same path needs a new watch."""
@@ -36,8 +36,7 @@ Folder = tuple[str, tuple[int, int]]
 
 class WatcherState(NamedTuple):
     """How changes are noticed: `backend` is a watchdog observer's name or "stat-per-request",
-    `problem` one line where watches were refused, `reloads` how many changes of content there
-    were since the start."""
+    `problem` one line where watches were refused, `reloads` the number of changes of content."""
 
     backend: str
     folders: tuple[str, ...]
@@ -46,11 +45,9 @@ class WatcherState(NamedTuple):
 
 
 class SettingsWatcher(events.FileSystemEventHandler):
-    """Watches the folder of settings.json, not the file: an editor replaces it. And the folder
-    around that, for the data dir may appear, vanish, or be swapped. Neither with what is below.
-
-    Events only wake a thread, which does all the work: watchdog has a lock while it tells of them.
-    """
+    """Watches the folder of settings.json, because an editor replaces the file, and the folder around
+    that, because the data dir may appear, vanish, or be swapped. Events only wake a thread, which
+    does all the work: watchdog holds a lock while it dispatches them."""
 
     def __init__(
         self, configuration: Configuration, *, observer: Callable[[], BaseObserver] = Observer
@@ -81,8 +78,8 @@ class SettingsWatcher(events.FileSystemEventHandler):
             thread.join(5)
 
     def describe(self) -> WatcherState:
-        """Also what makes the thread replace a dead observer: until somebody asks for the status,
-        the stat of each question does the work."""
+        """Also wakes the thread to replace a dead observer; until then the stat of each question
+        notices changes."""
         observer = self._observer
         working = bool(self._watches) and observer is not None and _is_alive(observer)
         if not working:
@@ -106,12 +103,12 @@ class SettingsWatcher(events.FileSystemEventHandler):
     def _check(self) -> None:
         self._wake.clear()
         anew = self._set_watches()
-        # Somebody's question may have read a change before us; that counts as well.
+        # A question may have read the change before this thread; that counts as well.
         before, self._revision = self._revision, self._configuration.reread()
         self._reloads += self._revision != before
         if anew or self._revision != before:
-            # Again: what is written into a folder before it is watched would be missed, and the
-            # change may name another folder.
+            # What is written into a folder before it is watched would be missed, and the change may
+            # name another data dir.
             self._wake.set()
 
     def _set_watches(self) -> bool:
@@ -123,7 +120,7 @@ class SettingsWatcher(events.FileSystemEventHandler):
             for gone in self._watches.keys() - folders:
                 watch = self._watches.pop(gone)
                 if observer is not None:
-                    with suppress(KeyError):  # It may have gone by itself, with its folder.
+                    with suppress(KeyError):  # It may have ended with its folder.
                         observer.unschedule(watch)
             if observer is None or not _is_alive(observer):
                 self._close()
@@ -155,9 +152,9 @@ def _is_alive(observer: BaseObserver) -> bool:
 
 @each_path_once()
 def _targets(settings_paths: tuple[str, ...]) -> tuple[frozenset[Folder], frozenset[str]]:
-    """The folders to watch, and the paths whose events count: the files, and the folders on the way
-    to them. Events name what a watch was set on; so everything is said by real paths, which also
-    reaches through a link to where a dotfile manager keeps the file."""
+    """The folders to watch, and the paths whose events count: the files and the folders above them.
+    Events name what is watched; so all are real paths, also of a file that a dotfile manager links
+    to."""
     folders: set[Folder] = set()
     paths: set[str] = set()
     for path in settings_paths:
