@@ -61,7 +61,7 @@ def platform_of(headers: Headers) -> str | None:
 
 def come_from_a_browser(headers: Headers) -> bool:
     """Through whatever bridge leads to the socket."""
-    return any(
-        name == b"origin" or (name == b"host" and OUR_HOST.fullmatch(value) is None)
-        for name, value in headers
-    )
+    for name, value in headers:
+        if name == b"origin" or (name == b"host" and OUR_HOST.fullmatch(value) is None):
+            return True
+    return False

@@ -131,7 +131,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._refused:
             return
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        size, announced = len(self.url), 0
+        for name, value in self.headers:
+            size += len(name) + len(value)
+            if name == b"content-length":
+                announced = int(value)
         if size > MAX_HEAD:
             self._refuse_head()
             return
@@ -139,7 +143,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(503, "busy", "too many requests without waiting for an answer")
             return
         self._max_body = MAX_HOOK_BODY if self.url.startswith(HOOKS) else MAX_BODY
-        if self._announced() > self._max_body:
+        if announced > self._max_body:
             self._refuse_body()
             return
         self.scope["state"]["connection"] = self
@@ -223,12 +227,6 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         min(silent, key=lambda other: other.due).transport.abort()
         return True
-
-    def _announced(self) -> int:
-        for name, value in self.headers:
-            if name == b"content-length":
-                return int(value)
-        return 0
 
     def _wait_for_request(self) -> None:
         self._timer = self.loop.call_later(PATIENCE, self._too_slow)

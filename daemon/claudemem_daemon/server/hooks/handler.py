@@ -58,8 +58,9 @@ class HookHandler:
         Raises `NotFound` for an unknown platform, `DeadlineExceeded`, and what the pipeline raises.
         """
         call = read_call(platform, body, environ, self.pipeline.configuration.home)
-        event, answer = "", HookAnswer(no_output(platform))
-        if call is not None:
+        if call is None:
+            event, answer = "", HookAnswer(no_output(platform))
+        else:
             event, answer = call.event, HookAnswer(no_output(platform), call.cwd)
             if not call.silent:
                 answer = await self._told(call, environ, client, connection) or answer

@@ -6,6 +6,7 @@ own shape; so the input decides who called, and the entry's name only where it d
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -48,19 +49,18 @@ TAKES: Final[Mapping[str, frozenset[str]]] = {
 
 MAX_ROOTS: Final = 16
 """Folders of one Cursor workspace that are looked at."""
+MAX_TEXT: Final = 65_536
+"""Characters of one field."""
 
 _OWN_FOLDER: Final = re.compile(
     r"/\.claude-mem/observer-sessions(/|$)|/plugins/cache/[^/]+/claude-mem(/|$)"
 )
 
-_RUN_WHERE_THEY_ARE: Final = frozenset(TAKES) - {"cursor"}
-"""Who runs a hook in the session's folder; Cursor runs the user's own in `~/.cursor`."""
-
 
 def parse_payload(body: bytes) -> Fields | None:
     """The hook's standard input as an object; None for anything else."""
     try:
-        fields = json.loads(body.decode("utf-8-sig", "surrogateescape"))
+        fields = json.loads(body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
@@ -91,28 +91,37 @@ def caller_of(entry: str, fields: Fields, env: Mapping[str, str]) -> str:
 def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) -> HookCall:
     """The call in one shape; never raises, whatever the fields hold. `home` is what `~` means."""
     caller = caller_of(entry, fields, env)
-    event = _event(caller, fields)
+    texts = {
+        name: value[:MAX_TEXT] for name, value in fields.items() if isinstance(value, str) and value
+    }
+    event = _event(caller, fields, texts)
     named = [folder for folder in _folders(caller, fields, env) if folder not in (None, "")]
-    guessed = not named and caller in _RUN_WHERE_THEY_ARE
+    # Whoever else runs a hook runs it in the session's folder; Cursor runs the user's own in
+    # `~/.cursor`.
+    guessed = not named and caller != "cursor"
     if guessed:
         named = [env.get(HERE)]
     # An agent inside a session may work in a temporary folder, which is in no repository.
     if named:
         named.append(_project_dir(caller, env))
     folders = [folder for name in named if (folder := _folder(name, home)) is not None]
-    prompt = _text(fields, "prompt") or ""
-    session_id, agent_id = _id(_session(caller, fields)), _id(_text(fields, "agent_id", "agentId"))
+    session = texts.get("session_id") or texts.get("sessionId") or texts.get("conversation_id")
+    if caller == "cursor":
+        session = texts.get("conversation_id") or session or texts.get("generation_id")
+    session_id = _id(session)
+    agent_id = _id(texts.get("agent_id") or texts.get("agentId"))
+    prompt = texts.get("prompt", "")
     return HookCall(
         caller=caller,
         event=event,
         kind=KINDS.get(event) if event in TAKES.get(caller, ()) else None,
-        source=_text(fields, "source") or "",
+        source=texts.get("source", ""),
         session_id=session_id,
         key=_key(caller, session_id, agent_id),
         folders=tuple(dict.fromkeys(folders)),
         guessed=guessed,
-        transcript_path=_folder(_text(fields, "transcript_path", "transcriptPath"), home),
-        turn=_id(_text(fields, "generation_id", "prompt_id", "turn_id")),
+        transcript_path=_folder(texts.get("transcript_path") or texts.get("transcriptPath"), home),
+        turn=_id(texts.get("generation_id") or texts.get("prompt_id") or texts.get("turn_id")),
         prompt=hash(prompt),
         idle=_seconds(fields.get("seconds_since_last_response")),
         # What Claude Code submits by itself when a background task ends is nobody's prompt.
@@ -136,8 +145,8 @@ def _claude_mems_own(folders: Sequence[str], env: Mapping[str, str]) -> bool:
     return bool(folders) and _OWN_FOLDER.search(folders[0]) is not None
 
 
-def _event(caller: str, fields: Fields) -> str:
-    named = _text(fields, "hook_event_name", "hookEventName", "event")
+def _event(caller: str, fields: Fields, texts: Mapping[str, str]) -> str:
+    named = texts.get("hook_event_name") or texts.get("hookEventName") or texts.get("event")
     if named is not None:
         if caller == "cursor":
             return {"SessionStart": "sessionStart", "UserPromptSubmit": "beforeSubmitPrompt"}.get(
@@ -156,12 +165,6 @@ def _event(caller: str, fields: Fields) -> str:
     if caller == "raw":
         return "UserPromptSubmit" if "prompt" in fields else "SessionStart"
     return ""
-
-
-def _session(caller: str, fields: Fields) -> str | None:
-    if caller == "cursor":
-        return _text(fields, "conversation_id", "session_id", "generation_id")
-    return _text(fields, "session_id", "sessionId", "conversation_id")
 
 
 def _folders(caller: str, fields: Fields, env: Mapping[str, str]) -> list[object]:
@@ -194,14 +197,6 @@ def _folder(value: object, home: str) -> str | None:
         # JSON can spell half a character; no file system can.
         return None
     return value
-
-
-def _text(fields: Fields, *names: str) -> str | None:
-    for name in names:
-        value = fields.get(name)
-        if isinstance(value, str) and value:
-            return value[:65536]
-    return None
 
 
 def _seconds(value: object) -> float | None:

@@ -43,8 +43,7 @@ class Told(NamedTuple):
         return time.monotonic() - self.at
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What one call is to get.
 
     how     "nothing", "whole", or "news": only what is newer than `marks`
@@ -55,7 +54,7 @@ class Plan:
     how: Literal["nothing", "whole", "news"]
     marks: Marks | None = None
     unless: str = ""
-    forks: Mapping[str, Marks] = field(default_factory=dict)
+    forks: Mapping[str, Marks] | None = None
 
 
 @dataclass(slots=True)
