@@ -66,7 +66,8 @@ def query_observations(
 
 @contextmanager
 def open_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Iterator[Pipeline]:
-    """A pipeline for one process, with the same parts as the daemon's; `untouched` is the pool's."""
+    """A pipeline with the same parts as the daemon's, closed at the end; `untouched` is for the
+    pool."""
     pipeline = build_pipeline(environ, untouched=untouched)
     try:
         yield pipeline
@@ -102,5 +103,5 @@ def _question(
     folder = (
         None if names else os.path.abspath(os.fsdecode(cwd) if cwd is not None else os.getcwd())
     )
-    # The caller is this very process, and no daemon has an environment of its own.
+    # The caller's environment is that of this process.
     return Question(folder, names or (), caller_environment(os.environ), **others)

@@ -1,4 +1,4 @@
-"""What was made of a value, kept for as long as that very value lives."""
+"""Values that were made from an object, remembered as long as that object lives."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ V = TypeVar("V")
 
 
 class Derived(Generic[K, V]):
-    """Values by the identity of what they were made of, never by its equality: a look costs the
-    same for a row of any size. Holds nothing alive but what it was given to keep. Safe from
-    several threads: each operation is one of a dict.
+    """Values by the identity of the object that they were made from, so that no large object is
+    compared. Does not keep that object alive. Safe from several threads: each operation is one of
+    a dict.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Derived(Generic[K, V]):
         return len(self._made)
 
     def get(self, of: K) -> V | None:
-        """What was put last for this very object."""
+        """What was put last for this object."""
         found = self._made.get(id(of))
         return found[1] if found is not None and found[0]() is of else None
 
@@ -30,7 +30,7 @@ class Derived(Generic[K, V]):
         number, made = id(of), self._made
 
         def gone(dead: ref[K]) -> None:
-            # The number may be another object's by now.
+            # Another object may have the number by now.
             entry = made.get(number)
             if entry is not None and entry[0] is dead:
                 del made[number]

@@ -34,7 +34,7 @@ from claudemem_daemon.stores.pool import StorePool
 MAX_IDS: Final = 1_000
 SEARCH_LIMIT: Final = 20
 MAX_COMPARING: Final = 1.0
-"""Seconds in which keys that only look like ours are looked for."""
+"""Seconds for finding keys that resemble ours."""
 
 _SPAN: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -60,7 +60,7 @@ def look_up(
 def shown(
     pipeline: Pipeline, question: Question, refs: tuple[Ref, ...], deadline: Deadline
 ) -> dict[str, Any]:
-    """The shape of `GET /v1/observations`. Ids are looked for in every worktree's rows."""
+    """The shape of `GET /v1/observations`. Ids are looked up in the rows of all worktrees."""
     resolved = pipeline.resolved(replace(question, scope=question.scope or "all"))
     found = rows_by_id(refs, resolved, pipeline.pool, deadline)
     lost = LostRows()
@@ -92,8 +92,8 @@ def searched(
 def projects(
     pipeline: Pipeline, question: Question, since: int | None, deadline: Deadline
 ) -> dict[str, Any]:
-    """The shape of `GET /v1/projects`: the keys of the stores here, this repository's first, then
-    those that look like it, the newest first."""
+    """The shape of `GET /v1/projects`: the keys in the stores, those of this repository first, then
+    those that resemble them, each the newest first."""
     resolved = pipeline.resolved(replace(question, limit=None))
     keys, warnings = list_projects(resolved, pipeline.pool, deadline)
     new = [project for project in keys if since is None or (project.newest or 0) >= since]
@@ -106,7 +106,7 @@ def projects(
 def explained(
     pipeline: Pipeline, question: Question, row: Ref | None, deadline: Deadline
 ) -> dict[str, Any]:
-    """The shape of `POST /v1/explain`: where every row ends, and what causes that in words."""
+    """The shape of `POST /v1/explain`: where each row ends, and the causes in words."""
     resolved, explanation = pipeline.explain(question, deadline, row)
     shape = explain_shape(resolved, explanation)
     settings = resolved.settings
@@ -125,7 +125,7 @@ def explained(
 def modes_of(
     settings: Settings, env: Mapping[str, str], home: str
 ) -> dict[str, dict[str, list[str]]]:
-    """Of types and of concepts, which modes have each id."""
+    """For types and for concepts: id -> the modes that have it."""
     claude = env.get("CLAUDE_CONFIG_DIR", "")
     if not os.path.isabs(claude):
         claude = os.path.join(home, ".claude")
@@ -139,7 +139,7 @@ def modes_of(
 
 
 def misnamed(path: str) -> list[dict[str, str]]:
-    """Names in settings.json that are no setting but look like one."""
+    """Names in settings.json that resemble a setting."""
     names = [str(name) for name in read_values(path) or {}]
     meant = {name: suggest(name) for name in names if name.startswith("CLAUDE_MEM_")}
     return [{"path": path, "name": name, "meant": key} for name, key in meant.items() if key]
@@ -148,8 +148,8 @@ def misnamed(path: str) -> list[dict[str, str]]:
 def store_elsewhere(
     resolved: ResolvedQuestion, rows: int, pool: StorePool, deadline: Deadline
 ) -> str | None:
-    """claude-mem's store in its usual folder, where the settings name another folder that has no
-    store, or one without a row of this repository while the usual one has some."""
+    """The store in claude-mem's usual folder, where the settings name another folder, and only the
+    usual one has a store, or rows of this repository."""
     usual = os.path.join(os.path.expanduser("~"), ".claude-mem", STORE_NAME)
     named = os.path.join(resolved.settings.data_dir, STORE_NAME)
     if rows or not resolved.keys.keys or named == usual or not os.path.isfile(usual):
@@ -164,7 +164,7 @@ def store_elsewhere(
 
 
 def parse_refs(texts: Iterable[str]) -> tuple[Ref, ...]:
-    """Ids from a list, each text one or several with commas. Raises `InvalidRequest`."""
+    """The ids in `texts`, each of which may be a comma list. Raises `InvalidRequest`."""
     parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     refs: list[Ref] = []
     for part in parts:
@@ -180,8 +180,8 @@ def parse_refs(texts: Iterable[str]) -> tuple[Ref, ...]:
 
 
 def parse_since(text: str | None) -> int | None:
-    """A span back from now (`2d`, `12h`), or a day or time in ISO form, as milliseconds since
-    1970. Raises `InvalidRequest`."""
+    """A time as milliseconds since 1970, given in ISO form or as a span before now (`2d`, `12h`).
+    Raises `InvalidRequest`."""
     if text is None or not text.strip():
         return None
     span = _SPAN.fullmatch(text.strip().lower())

@@ -43,11 +43,11 @@ from claudemem_daemon.transcript import PriorMessage, prior_message
 from claudemem_daemon.warning import AnswerWarning
 
 MAX_DERIVED: Final = 200
-"""Of more rows nothing is kept for the next answer: what few of them stay would hold on to the
-memory of all."""
+"""With more rows than this in an answer, no rendered entry is remembered: the few rows that stay in
+memory would keep the memory of all from being given back."""
 JOINING: Final = 15e-6
 JOINING_TEXT: Final = 8e-9
-"""Seconds, about, that each row and each character of it takes from lines to the finished text."""
+"""Roughly the seconds that a row, and a character of it, takes from its lines to the finished text."""
 ROW_WEIGHT: Final = 700
 """Bytes, about, besides its texts."""
 KEY_WEIGHT: Final = 200
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Those of the rows first: they change most."""
+        """Those of the rows first, which change most often."""
         selection = self.selection
         return (*selection.dependencies, *selection.versions, *self.resolved.dependencies)
 
@@ -90,8 +90,8 @@ class ContextAnswer(NamedTuple):
 
 
 class Pipeline:
-    """Everything that outlives a question: settings last read, stores allowed, connections open,
-    and the memo of every step. Safe to use from several threads at once."""
+    """What outlives a question: the settings, the allowed stores, the open connections, and the values
+    of all steps that are still valid. Safe to use from several threads at once."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Pipeline:
                 lambda: self._resolve(key),
                 lambda made: KEY_WEIGHT * len(made.keys.keys),
             )
-        return resolved.asked_by(question)
+        return resolved.with_question(question)
 
     def _resolve(self, question: Question) -> ResolvedQuestion:
         repository = None if question.projects else self.repositories.resolve(question.cwd)
@@ -152,18 +152,18 @@ class Pipeline:
             return self._answer(question, self.resolved(question), deadline)
 
     def _answer(self, question: Question, resolved: ResolvedQuestion, deadline: Deadline) -> Answer:
-        # Rows depend on the session only where its own are left out, never on who reads them.
+        # Rows depend on the session only where its own rows are left out.
         session = question.session_id if question.since is not None else None
         key = replace(question, session_id=session, transcript_path=None, human=False)
         answer = self.memo.value(
             ("rows", key), lambda: self._select(question, resolved, deadline), _rows_weight
         )
-        return answer._replace(resolved=answer.resolved.asked_by(question))
+        return answer._replace(resolved=answer.resolved.with_question(question))
 
     def _select(self, question: Question, resolved: ResolvedQuestion, deadline: Deadline) -> Answer:
         selection = select(resolved, self.pool, deadline)
         if _lost(resolved, selection):
-            # The located store is gone: whether there is none now, locating it again has to say.
+            # A located store is gone: locate again.
             forget_paths()
             anew = self.resolved(question)
             if anew.located != resolved.located:
@@ -178,12 +178,12 @@ class Pipeline:
         cap: int | None = None,
         unit: Unit = "utf16",
     ) -> ContextAnswer:
-        """The rows and their text, which `cap` (in `unit`) limits besides the setting."""
+        """The rows and their text, limited by `cap` (in `unit`) in addition to the setting."""
         with each_path_once():
             resolved = self.resolved(question)
             key = question
             if not resolved.settings.show_last_message and question.since is None:
-                # Nothing in the text is the session's own.
+                # The text does not depend on the session.
                 key = replace(question, session_id=None, transcript_path=None)
 
             def make() -> ContextAnswer:
@@ -194,14 +194,14 @@ class Pipeline:
             return self.memo.value(
                 ("text", key, cap, unit),
                 make,
-                # Its rows too: those that are too many to be remembered must not live on in it.
+                # With its rows: it keeps them in memory.
                 lambda made: 2 * len(made.context.text) + _rows_weight(made.answer),
             )
 
     def render(
         self, answer: Answer, deadline: Deadline, *, cap: int | None = None, unit: Unit = "utf16"
     ) -> Context:
-        """The text for rows that were already selected; of those that can be written in time."""
+        """The text of rows that were already selected, as many as can be written in time."""
         resolved, selection = answer.resolved, answer.selection
         question, settings = resolved.question, resolved.settings
         environ = _without(os.environ, resolved.checkout_env.refused)
@@ -243,7 +243,7 @@ class Pipeline:
 
 
 def writing_time(selection: Selection, deadline: Deadline) -> Callable[[], bool]:
-    """Tells when no further row may be written, for those that are must still be joined."""
+    """A function that tells when to stop writing rows, so that there is time to join them."""
     joining = sum([JOINING + JOINING_TEXT * shown.row.size for shown in selection.observations])
     until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
     return lambda: until.passed
@@ -256,14 +256,14 @@ def _without(environ: Mapping[str, str], refused: frozenset[str]) -> Mapping[str
 
 
 def _folders(question: Question, repository: Repository | None) -> tuple[str, ...]:
-    """Where an assistant may have read settings of a project for this question."""
+    """Folders whose project settings the assistant may have read."""
     checkouts = (repository.main, repository.current) if repository is not None else ()
     paths = (question.cwd, *(checkout.path for checkout in checkouts if checkout is not None))
     return tuple(path for path in paths if path)
 
 
 def _lost(resolved: ResolvedQuestion, selection: Selection) -> bool:
-    """Whether a store that was located could not be reached any more."""
+    """Whether a store that was located is gone."""
     located = {store.path for store in resolved.located.stores}
     return any(
         store.reason in ("missing", "unreadable") and store.path in located

@@ -1,4 +1,4 @@
-"""What a user marked as private is not shown, wherever a store or a transcript has it. Pure."""
+"""Leaves out what a user marked as private in a store or a transcript. Pure."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import re
 from typing import Final
 
 _TAG: Final = re.compile(
-    # Also with attributes, and as an observer that escapes what it quotes writes it.
+    # Also with attributes, and escaped, as an observer may quote it.
     r"(?:<|&lt;)\s*(/?)\s*private(?:\s[^<>&]*)?(?:>|&gt;)",
     re.IGNORECASE,
 )
 
 
 def without_private(text: str) -> str:
-    """`text` without its `<private>...</private>` spans; an open one reaches to the end, nested ones
-    end with the outermost."""
+    """`text` without its `<private>...</private>` spans. A span without an end reaches to the end of
+    the text; nested spans end with the outermost."""
     return _outside(text, 0)[0]
 
 
 def list_without_private(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The same for the members of a list, where a span may begin in one and end in another; a member
-    that had nothing else is none."""
+    """The same for a list, where a span may begin in one member and end in another. Members of which
+    nothing is left are left out."""
     if not any("<" in text or "&" in text for text in texts):
         return texts
     left: list[str] = []
@@ -34,7 +34,8 @@ def list_without_private(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _outside(text: str, depth: int) -> tuple[str, int]:
-    """What is in no span where `depth` are open at the start; and how many are at the end."""
+    """The text outside spans, where `depth` of them are open at the start; and how many are open at
+    the end."""
     if "<" not in text and "&" not in text:
         return ("" if depth else text), depth
     parts: list[str] = []

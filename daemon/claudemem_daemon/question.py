@@ -13,18 +13,17 @@ Scope = Literal["all", "parent", "self"]
 class Question:
     """One request for memory, from a hook, from curl, from the command line or from Python.
 
-    cwd             absolute directory, `os.fsdecode` form (surrogate escapes for odd bytes), or
-                    None when `projects` names the keys directly
-    projects        project keys asked for by name; empty when `cwd` decides
-    env             the caller's `CLAUDE_MEM_*` variables, the strongest source of settings
+    cwd             absolute directory as `os.fsdecode` gives it; None where `projects` has the keys
+    projects        project keys asked for by name; empty where `cwd` decides
+    env             the caller's `CLAUDE_MEM_*` variables, the source of settings that comes first
     scope, limit, types, concepts
                     override the setting of that name for this question; None = the setting
     platform_source only rows of sessions of this assistant; None = all
     full            no limit, every row in full, no size cap (`full=true` of the inject route)
     human           for a person's terminal (colours) instead of for a model
-    session_id      the assistant's session, whose own rows are no news to it
+    session_id      the assistant's session; its own rows are not news
     transcript_path the assistant's transcript of this session, for the prior message
-    since           store path -> highest observation id already delivered; only newer rows count
+    since           store path -> highest observation id that the session has; only newer rows count
     until           store path -> highest observation id that counts; None = no bound
 
     A question is its own cache key; the mappings must not change.
@@ -47,8 +46,8 @@ class Question:
 
 
 def contradiction(cwd: object, projects: Collection[str] | None, dashes: str = "") -> str | None:
-    """What is wrong with the subject of a question, for its asker; None where nothing is. `dashes`
-    come before the names of command line options."""
+    """What is wrong with a question's folder and projects, or None. `dashes` come before the names of
+    command line options."""
     if cwd is not None and projects is not None:
         return f"give {dashes}cwd or {dashes}projects, not both"
     if projects is not None and not projects:

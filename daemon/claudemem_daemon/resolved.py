@@ -1,4 +1,4 @@
-"""All that is known of a question before a store is opened."""
+"""What is known of a question before a store is opened."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ResolvedQuestion(NamedTuple):
     located: Located
     checkout_env: CheckoutEnv
 
-    def asked_by(self, question: Question) -> ResolvedQuestion:
-        """The same for a question that differs in nothing it was resolved by."""
+    def with_question(self, question: Question) -> ResolvedQuestion:
+        """The same for another question with equal values of what it was resolved from."""
         return self._replace(question=replace(question, env=self.checkout_env.env))
 
     @property

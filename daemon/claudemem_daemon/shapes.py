@@ -1,7 +1,7 @@
-"""The contract's JSON shapes of answers; pure, and shared with the command line's own answers.
+"""The JSON shapes of answers, for the server and the command line. Pure.
 
-Texts may hold surrogates that stand for bytes of a path; `as_json` writes them as escapes, so that
-what goes out is always valid UTF-8 and valid JSON.
+Texts may contain surrogates that stand for bytes of a path. `as_json` writes them as escapes, so that
+the output is always valid UTF-8 and valid JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from claudemem_daemon.settings.model import DATA_DIR, KEYS, OWN_NAMES, Settings,
 from claudemem_daemon.warning import AnswerWarning
 
 ROWS_AT_ONCE: Final = 16
-"""That the encoder writes before another thread may run: it lets none in between."""
+"""That are encoded at a time: no other thread runs while the encoder does."""
 
 
 def as_json(value: Any) -> bytes:
@@ -56,7 +56,7 @@ def query_shape(answer: Answer) -> dict[str, Any]:
 
 
 def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[str, Any]:
-    """The answer of `/v1/explain`: how the question was resolved, then where each row ends."""
+    """How the question was resolved, then where each row ends."""
     repository = resolved.repository
     selection = explanation.selection
     return {
@@ -82,7 +82,7 @@ def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[
 
 
 def settings_shape(settings: Settings) -> dict[str, Any]:
-    """Each setting with its value and where it came from, as `config` shows it."""
+    """Each setting with its value and its source."""
     return {
         key: {"value": settings.value(key), **plain(settings.sources.get(key, Source("default")))}
         for key in (DATA_DIR, *KEYS, *OWN_NAMES.values())
@@ -108,12 +108,12 @@ _STORE: Final = ("path", "ok", "error", "schema_version")
 
 
 OF_SETTINGS: Final = ("setting", "mode_", "observer_")
-"""How the codes of warnings begin that are about settings and what lies beside them."""
+"""The beginnings of the codes of warnings about settings and the files beside them."""
 
 
 def of_settings(explained: Mapping[str, Any]) -> dict[str, Any]:
-    """What an explanation says of the settings alone: those in force, which a daemon may hold from
-    before settings.json was damaged."""
+    """The part of an explanation about the settings in force, which may be older than a damaged
+    settings.json."""
     return {
         "settings_path": explained["settings_path"],
         "settings": explained["settings"],
@@ -124,7 +124,7 @@ def of_settings(explained: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def row_shapes(rows: Iterable[Observation | Summary], lost: LostRows) -> list[dict[str, Any]]:
-    """The rows as JSON has them; without those that cannot be shown, which are noted in `lost`."""
+    """The rows as JSON; those that cannot be shown are left out and counted in `lost`."""
     return [shape for row in rows for shape in lost.attempt(row.store, partial(row_shape, row))]
 
 
@@ -138,7 +138,7 @@ def _fields(value: object, names: Iterable[str]) -> dict[str, Any]:
 
 
 def filters_shape(resolved: ResolvedQuestion) -> dict[str, Any]:
-    """What was filtered by, and where each value came from."""
+    """The filters, and the source of each value."""
     settings = resolved.settings
     return {
         **_fields(settings, ("types", "concepts", "limit", "scope")),
@@ -148,7 +148,7 @@ def filters_shape(resolved: ResolvedQuestion) -> dict[str, Any]:
 
 
 def warning_shapes(warnings: Iterable[AnswerWarning]) -> list[dict[str, str]]:
-    """Each said once, in the order in which they came up."""
+    """Each warning once, in the given order."""
     return [warning.as_json() for warning in dict.fromkeys(warnings)]
 
 
@@ -157,7 +157,7 @@ def error_shape(code: str, message: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A named tuple of ours as JSON knows it: fields by name, warnings in their own shape."""
+    """What a value that JSON does not know becomes: a named tuple its fields by name."""
     if isinstance(value, AnswerWarning):
         return value.as_json()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

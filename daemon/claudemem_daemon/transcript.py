@@ -1,6 +1,6 @@
-"""The last words of the session before this one, from Claude Code's own transcripts.
+"""The last message of an earlier session, from Claude Code's transcripts.
 
-A transcript is a file of JSON lines, `<session id>.jsonl`, in one folder for each directory that a
+A transcript is a file of JSON lines, `<session id>.jsonl`, in a folder for the directory that the
 session was started in.
 """
 
@@ -20,9 +20,9 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation
 
 TAIL_BYTES: Final = 256 << 10
-"""Read of one transcript: its last message lies near its end."""
+"""Read from the end of a transcript, where its last message is."""
 MAX_FILES: Final = 4
-"""Looked into for one answer."""
+"""Transcripts that are read for one answer."""
 SUFFIX: Final = ".jsonl"
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -30,7 +30,7 @@ _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", 
 
 
 class PriorMessage(NamedTuple):
-    """`text` is empty where there is none; the evidence says what was looked at."""
+    """`text` is empty where there is none."""
 
     text: str
     dependencies: tuple[FileState, ...]
@@ -39,10 +39,9 @@ class PriorMessage(NamedTuple):
 def prior_message(
     question: Question, observations: Sequence[Observation], environ: Mapping[str, str]
 ) -> PriorMessage:
-    """The last assistant text of an earlier session that was started in the same directory: of the
-    session that wrote the newest observation, as claude-mem looks for it, else of the transcript
-    written to last. Reads only regular files of that one folder, never waits for one, and takes
-    nothing from a store but a plain name. Never raises.
+    """The last assistant text of an earlier session in the same directory: of the session that wrote
+    the newest observation, as in claude-mem, else of the transcript written last. Reads only regular
+    files of that folder, and never waits for one. Never raises.
     """
     folder, own = _folder(question, environ)
     if folder is None:
@@ -59,8 +58,8 @@ def prior_message(
 
 
 def project_folder(cwd: str, config_dir: str) -> str:
-    """Where Claude Code keeps the transcripts of sessions started in `cwd`: each UTF-16 code unit
-    of the path that is no ASCII letter or digit is a dash."""
+    """The folder of the transcripts of sessions started in `cwd`. In its name each UTF-16 code unit of
+    the path that is not an ASCII letter or digit is a dash."""
     name = "".join(
         sign if sign.isascii() and sign.isalnum() else "-" * (1 + (sign > "\uffff")) for sign in cwd
     )
@@ -68,7 +67,7 @@ def project_folder(cwd: str, config_dir: str) -> str:
 
 
 def last_assistant_text(path: str) -> str:
-    """From the end backwards; empty when the end of the file has none or is no transcript."""
+    """The last one near the end of the file; empty where there is none."""
     for line in reversed(_tail(path).split(b"\n")):
         text = _assistant_text(line)
         if text:
@@ -77,8 +76,8 @@ def last_assistant_text(path: str) -> str:
 
 
 def without_reminders(text: str) -> str:
-    """`text` without the blocks that Claude Code put in for the model; an open one reaches to the
-    end."""
+    """`text` without the reminders that Claude Code added for the model. One without an end reaches to
+    the end of the text."""
     return _REMINDER.sub("", text)
 
 
@@ -114,13 +113,13 @@ def _candidates(
 
 
 def _newest_first(folder: str) -> list[str]:
-    """Names of the folder's transcripts; those of agents inside a session hold none of its last words."""
+    """Names of the folder's transcripts, without those of agents inside a session."""
     found: list[tuple[int, str]] = []
     with suppress(OSError, ValueError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.endswith(SUFFIX) or entry.name.startswith("agent-"):
                 continue
-            # One that vanished meanwhile is no reason to miss the others.
+            # A file may vanish meanwhile.
             with suppress(OSError):
                 if entry.is_file(follow_symlinks=False):
                     found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
@@ -128,7 +127,7 @@ def _newest_first(folder: str) -> list[str]:
 
 
 def _tail(path: str) -> bytes:
-    """The end of a regular file, from the first whole line on; empty for anything else."""
+    """The end of a regular file, from the beginning of a line; empty for anything else."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (OSError, ValueError):

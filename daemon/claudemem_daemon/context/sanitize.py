@@ -1,8 +1,8 @@
-"""A stranger's text made inert. Pure.
+"""Makes a stranger's text inert. Pure.
 
-What a store holds was once tool output, a web page, somebody's file name. In front of a prompt it
-stays one line of somebody else's words: no heading, list, table, quote, tag, link or code opens in
-it, and no escape sequence reaches a terminal. Read as Markdown it gives back the same words.
+Text in a store was once the output of a tool, a web page or a file name. In front of a prompt it is
+one line of quoted words: it opens no heading, list, table, quote, tag, link or code, and no escape
+sequence reaches a terminal. Read as Markdown it has the same words.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _TERMINAL: Final = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links; only where they end
 )
 _UNSEEN: Final = re.compile(
-    # Not letters, digits or anything of printable ASCII: what is left is looked at one by one.
+    # Neither a letter, a digit nor printable ASCII: these are decided one by one.
     r"[^\w\s!-~]"
 )
 _HIDDEN: Final = re.compile(
-    # Unseen whatever their category says, so that they could spell out a hidden text: all of
-    # Unicode's Default_Ignorable_Code_Point but the joiner, the variation selectors and what `_UNSEEN`
-    # finds; and a few that it forgot: the blank Braille cell, the null notehead, Khitan's filler.
+    # Invisible, so that they could spell out a hidden text: Unicode's Default_Ignorable_Code_Point
+    # without the joiner and what `_UNSEEN` finds; and the blank Braille cell, the null notehead and
+    # Khitan's filler.
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     r"\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
 _MARKS: Final = re.compile(r"[^\w\s!-~]{5,}")
-"""Where combining marks could be piled up: they are no letters to `re`."""
+"""Where combining marks could be piled up: `re` does not count them as letters."""
 MAX_MARKS: Final = 4
-"""Combining marks on one letter: no script has more, and a pile hides the lines around it."""
+"""Combining marks on one letter: no script has more, and a pile of them covers other lines."""
 _SELECTORS: Final = "\ufe0e\ufe0f"
-"""Text or emoji: of the variation selectors, these two have a use beside a sign that is both."""
+"""The variation selectors for text and for emoji, which have a use after a sign that can be both."""
 _TWO_FACED: Final = "\u203c\u2049\u2139\u3030"
-"""Such signs that are no symbols to Unicode."""
+"""Such signs that are not in Unicode's symbol categories."""
 _KEYCAP: Final = "\u20e3"
 _JOINER: Final = "\u200d"
 _SKIN_TONES: Final = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
@@ -47,29 +47,28 @@ _MARKUP: Final = re.compile(
 _TAG: Final = re.compile(r"<(?![\s=<\d-])")
 _HEADING: Final = re.compile(r"#{1,6}(?: |$)")
 _MARKUP_SIGNS: Final = "`|[]<\\&"
-"""What markup begins with; to look for each is much faster than to search for the pattern."""
+"""What markup begins with: `in` is much faster than the pattern."""
 _LEADING: Final = re.compile(r"[#>+=~*_-]|[0-9]{1,9}(?=[.)])")
 _ENTITIES: Final = {"<": "&lt;", "&": "&amp;"}
 
 
 def one_line(raw: str, max_chars: int | None = None) -> str:
-    """`raw` as one line of visible characters: line breaks, tabs and runs of blanks become one
-    blank; control, zero-width and direction characters and terminal sequences are gone; lone
-    surrogates are U+FFFD. At most `max_chars` characters, the cut marked by an ellipsis.
+    """`raw` as one line of visible characters: line breaks, tabs and runs of blanks become one blank;
+    control, zero-width and direction characters and terminal sequences are removed; lone surrogates
+    become U+FFFD. At most `max_chars` characters; a cut ends in an ellipsis.
     """
-    # A megabyte need not be cleaned to show the first line of it.
+    # To show the beginning of a megabyte, the rest need not be cleaned.
     looked_at = len(raw) if max_chars is None else 8 * max_chars + 1024
     text = raw[:looked_at]
     if not text.isascii():
         text = _HIDDEN.sub(_selector, text)
     if not text.isprintable():
-        # Breaks first: they are not printable either, and are all that most texts have.
+        # Line breaks first: most texts have no other unprintable characters.
         text = " ".join(text.split())
         if not text.isprintable():
             text = _UNSEEN.sub(_visible, _TERMINAL.sub("", text))
     if not text.isascii():
         text = _MARKS.sub(_few_marks, text)
-    # Of all blanks only the plain one can be left.
     untidy = "  " in text or text.startswith(" ") or text.endswith(" ")
     line = " ".join(text.split()) if untidy else text
     if max_chars is None or (len(line) <= max_chars and len(raw) <= looked_at):
@@ -78,7 +77,7 @@ def one_line(raw: str, max_chars: int | None = None) -> str:
 
 
 def inert(raw: str, max_chars: int | None = None) -> str:
-    """`one_line`, with what Markdown or a tag reader would act on escaped, also at its start."""
+    """`one_line`, with escapes for what Markdown or a reader of tags would act on."""
     line = one_line(raw, max_chars)
     if any(sign in line for sign in _MARKUP_SIGNS):
         line = _MARKUP.sub(_escape, line)
@@ -96,8 +95,8 @@ def tagless(text: str) -> str:
 
 
 def clipped(line: str, max_chars: int) -> str:
-    """At most `max_chars` characters of `line`, at a blank where one is near, never between a character
-    and its accent, with an ellipsis."""
+    """At most `max_chars` characters of `line`, with an ellipsis; cut at a blank where one is near, and
+    never between a character and its accent."""
     end = max(0, max_chars - 1)
     if end < len(line):
         blank = line.rfind(" ", max(0, end - 40), end + 1)
@@ -116,15 +115,15 @@ def _visible(found: re.Match[str]) -> str:
     if sign == _JOINER and _joins_emojis(found):
         return sign
     kind = unicodedata.category(sign)
-    # Of private use: whoever shows it shows nothing, or what a font of its own says.
+    # Characters of private use have no meaning of their own.
     if kind in ("Cs", "Co"):
         return "\ufffd"
-    # Unassigned ones stay: they are next year's emoji.
+    # Unassigned ones stay: they may be next year's emoji.
     return "" if kind in ("Cc", "Cf") else sign
 
 
 def _selector(found: re.Match[str]) -> str:
-    """A selector beside a sign that has two faces; of everything else that is hidden, nothing."""
+    """A selector after a sign that can be text or emoji; empty for all other hidden characters."""
     sign, at = found.group(), found.start()
     base = found.string[at - 1 : at]
     if sign not in _SELECTORS or base == "" or _HIDDEN.match(base):
@@ -145,7 +144,7 @@ def _few_marks(found: re.Match[str]) -> str:
 
 
 def _joins_emojis(found: re.Match[str]) -> bool:
-    """Whether a joiner stands where an emoji sequence has one; anywhere else it could hide."""
+    """Whether a joiner is part of an emoji sequence."""
     before = found.string[max(0, found.start() - 2) : found.start()].removesuffix("\ufe0f")[-1:]
     after = found.string[found.end() : found.end() + 1]
     return all(
