@@ -264,6 +264,12 @@ def is_file(path: str) -> bool:
     return found is not None and stat.S_ISREG(found.st_mode)
 
 
+def is_closed(path: str) -> bool:
+    """Whether the user may not look there."""
+    file_identity(path)
+    return isinstance(_stat(path)[0], PermissionError)
+
+
 def something_at(path: str) -> bool:
     """Whether there is anything, if only a link that leads nowhere."""
     return _found(path) is not None or _stat(path)[2]

@@ -17,6 +17,7 @@ import pytest
 
 from claudemem_daemon.cli.ask import ask
 from claudemem_daemon.cli.main import COMMANDS
+from claudemem_daemon.cli.options import cwd_option
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import file_state
@@ -637,6 +638,16 @@ def test_without_a_daemon_the_deadline_is_the_same(
         return deadline.remaining()
 
     assert 0 < ask(Question(cwd="/"), no_daemon, here) <= 0.3
+
+
+def test_a_folder_that_may_not_be_listed_is_answered_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over the socket: it may be entered all the same."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    asked = click.Command("ask", params=[], callback=lambda cwd: cwd)
+    named = ["--cwd", str(tmp_path)]
+    assert cwd_option(asked).main(named, standalone_mode=False) == str(tmp_path)
 
 
 def test_a_group_alone_prints_its_help_and_is_wrong_usage(home: Path) -> None:

@@ -18,7 +18,7 @@ from claudemem_daemon.cli.status import PROGRAMS
 from claudemem_daemon.client import Trouble, Unreachable
 from claudemem_daemon.diagnostics import problems
 from claudemem_daemon.diagnostics.age import age, duration
-from claudemem_daemon.diagnostics.fixes import database_fixes, store_fixes
+from claudemem_daemon.diagnostics.fixes import database_fixes, setting_fix, store_fixes
 from claudemem_daemon.diagnostics.hook_checks import read_log
 from claudemem_daemon.diagnostics.problems import find_problems
 from claudemem_daemon.stores.model import STORE_REASONS
@@ -85,6 +85,18 @@ def test_every_reason_of_a_store_has_a_way_out() -> None:
             if fix.partition(" ")[0] in PROGRAMS:
                 assert "; " not in fix
                 assert subprocess.run(["sh", "-n", "-c", fix], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        ("cannot be read (Permission denied)", "chmod u+r /s.json"),
+        ("has no JSON object", "python3 -m json.tool /s.json"),
+    ],
+)
+def test_the_way_out_of_a_settings_file_is_that_of_its_trouble(reason: str, fix: str) -> None:
+    warning = {"code": "settings_rejected", "message": f"/s.json {reason}", "path": "/s.json"}
+    assert setting_fix(warning) == fix
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ class _Number(click.ParamType[int]):
 
 NUMBER = _Number()
 cwd_option = click.option(
-    "--cwd", type=click.Path(), help="Folder to answer for (default: the current one)."
+    "--cwd",
+    type=click.Path(readable=False),
+    help="Folder to answer for (default: the current one).",
 )
 projects_option = click.option(
     "--projects", metavar="LIST", help="Comma-separated project keys instead of a folder."

@@ -102,7 +102,9 @@ def _warnings(shape: Mapping[str, Any]) -> Iterator[Finding]:
         elif code in _UNANSWERED and not rows_here(shape):
             yield Finding(code, warning["message"], _UNANSWERED[code])
         elif code in ("git_unreadable", "git_contradicted"):
-            fix = "run git worktree repair in the main checkout"
+            closed = "may not be looked into" in warning["message"]
+            remedy = "chmod -R a+rX .git" if closed else "git worktree repair"
+            fix = f"run {remedy} in the main checkout"
             yield Finding(code, warning["message"], fix)
 
 

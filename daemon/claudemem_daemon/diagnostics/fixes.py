@@ -96,6 +96,8 @@ def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = No
     if code == "settings_rejected" and path:
         if "regular file" in warning["message"]:
             return f"mv {quoted(path)} {quoted(path + '.aside')}"
+        if "(Permission denied)" in warning["message"]:
+            return f"chmod u+r {quoted(path)}"
         return f"python3 -m json.tool {quoted(path)}"
     if key is None:
         return "claudemem-daemon config"

@@ -15,6 +15,7 @@ from typing import Final
 from claudemem_daemon.dependencies import (
     file_identity,
     file_state,
+    is_closed,
     is_folder,
     real_path,
     recording,
@@ -124,16 +125,21 @@ def checkout_at(folder: str) -> Repository | None:
         return _main_checkout(folder, marker, real)
     if git_dir == marker:
         return None
+    if is_closed(os.path.join(real, "HEAD")):
+        problem = f"the git directory that {marker} names may not be looked into"
+        return _unreadable(folder, problem, text, "chmod -R a+rX .git")
     return _unreadable(folder, f"the git directory that {marker} names is not there", text)
 
 
-def _unreadable(folder: str, problem: str, text: LinkText | None) -> Repository:
+def _unreadable(
+    folder: str, problem: str, text: LinkText | None, remedy: str = "git worktree repair"
+) -> Repository:
     """The warning quotes nothing of the link: a model reads it, and anyone can write a link."""
     if text is None:
-        message = f"{problem}: no repository here; git worktree repair may mend it"
+        message = f"{problem}: no repository here; {remedy} may mend it"
         return Repository("none", problem, warnings=_warned("unreadable", folder, message))
     message = (
-        f"{problem}: answered by the names in the link alone; git worktree repair, run in the main"
+        f"{problem}: answered by the names in the link alone; {remedy}, run in the main"
         " checkout, may mend it"
     )
     return Repository(
