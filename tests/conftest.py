@@ -59,8 +59,15 @@ def _nothing_is_left(_clean_environ: None) -> Iterator[None]:
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """With a short name: in pytest's own, a HOME soon is too long for the address of its socket."""
+    with tempfile.TemporaryDirectory(prefix="cm-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty HOME with a short name: socket addresses have little room."""
+    """An empty HOME."""
     with tempfile.TemporaryDirectory(prefix="cm-") as folder:
         monkeypatch.setenv("HOME", folder)
         yield Path(folder)

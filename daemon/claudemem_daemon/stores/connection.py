@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import quote
 
@@ -50,7 +51,8 @@ def use_no_lookaside() -> None:
     """Before the first connection of the process: SQLite has 48 KB ready for the small needs of
     each, and there are two for each store; to do without them is not measurably slower."""
     apsw.shutdown()
-    apsw.config(apsw.SQLITE_CONFIG_LOOKASIDE, 0, 0)
+    with suppress(TypeError):  # APSW before 3.54 cannot set it
+        apsw.config(apsw.SQLITE_CONFIG_LOOKASIDE, 0, 0)
     apsw.initialize()
 
 
