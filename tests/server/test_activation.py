@@ -108,9 +108,9 @@ def test_variables_for_another_process_are_ignored(home: Path, listener: socket.
     ("count", "kind", "says"),
     [
         ("2", "listener", "one is wanted"),
-        ("x", "listener", "no number"),
-        ("1", "file", "no socket"),
-        ("1", "udp", "no Unix stream socket"),
+        ("x", "listener", "not a number"),
+        ("1", "file", "not a socket"),
+        ("1", "udp", "not a Unix stream socket"),
         ("1", "unbound", "does not listen"),
     ],
 )

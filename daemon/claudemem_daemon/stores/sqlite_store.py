@@ -60,9 +60,9 @@ class SqliteStore:
     """Safe from several threads; a connection serves one at a time."""
 
     IDLE_SECONDS: ClassVar = 0.25
-    url: ClassVar = None
     """Beside an open connection a writer that ends does not move its WAL into the file, and whoever
     copies the file then has not all of it. To open a store again takes 2 ms."""
+    url: ClassVar = None
 
     def __init__(
         self,
@@ -177,6 +177,7 @@ class SqliteStore:
         """What was read last, if the store is in that state still; opens nothing where its files
         alone tell."""
         last = self._last_read
+        check_openable(self.path)
         if last is None or self._number(deadline) != (last.version.number, False):
             return None
         return last
