@@ -31,12 +31,13 @@ class Origins:
     with projects asked for by name there is none, unless there is only one."""
 
     def __init__(self, question: Question, keys: ProjectKeys, selection: Selection) -> None:
-        exact = [key for key in keys.keys if key.match == "exact"]
         if question.projects:
-            own = [key.key for key in exact] if len(exact) == 1 else []
+            exact = [key.key for key in keys.keys if key.match == "exact"]
+            own = exact if len(exact) == 1 else []
         else:
-            here = (key.key for key in exact if key.path is not None and key.path == keys.here)
-            own = [keys.name, *here]
+            own = [keys.name]
+            if keys.here is not None:
+                own += [k.key for k in keys.keys if k.path == keys.here and k.match == "exact"]
         self.own = frozenset(own)
         self._repository = (keys.keys[0].key if question.projects else keys.name).partition("/")[0]
         self._notes = {

@@ -24,7 +24,7 @@ class Ownership:
     """Decides whose rows are. For one answer: it remembers what it saw of the file system."""
 
     def __init__(self, keys: ProjectKeys) -> None:
-        self._roots = tuple(checkout.rstrip("/") + "/" for checkout in keys.checkouts)
+        self._checkouts = keys.checkouts
         self._common_dirs = keys.common_dirs
         self._excluded = frozenset(keys.excluded)
         self._shared_folders = keys.shared_folders
@@ -107,14 +107,12 @@ class Ownership:
 
         A removed worktree's folder does not exist, so it is never another repository.
         """
-        if not self._roots:
-            return None
         elsewhere: list[str] = []
         for path in paths:
             if self._is_below_ours(path):
                 return None
             elsewhere.append(path)
-        if not elsewhere:
+        if not elsewhere or not self._roots:
             return None
         names = frozenset(name for name in (project, *project.split("/")) if name)
         other: str | None = None
@@ -135,6 +133,10 @@ class Ownership:
         folder, _, leaf = path.rstrip("/").rpartition("/")
         whole = leaf in names or leaf == ".."
         return self._paths.around(path if whole else folder)
+
+    @cached_property
+    def _roots(self) -> tuple[str, ...]:
+        return tuple(checkout.rstrip("/") + "/" for checkout in self._checkouts)
 
     @cached_property
     def _asked_for(self) -> frozenset[str]:

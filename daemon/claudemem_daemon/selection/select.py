@@ -174,12 +174,13 @@ def _reports(sources: Sources, rows: Iterable[Chosen[Source]]) -> tuple[ProjectR
     admitted = tuple((source.ref.path, source.admitted) for source in sources.opened)
     found = sources.pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))
     counts = Counter([source.key_of(row) for source, row in rows])
-    return tuple([r._replace(observations=counts[r.key]) if r.key in counts else r for r in found])
+    counted = {key: found[key]._replace(observations=rows) for key, rows in counts.items()}
+    return tuple({**found, **counted}.values())
 
 
 def _make_reports(
     keys: ProjectKeys, opened: tuple[tuple[str, Admitted], ...]
-) -> tuple[ProjectReport, ...]:
+) -> dict[str, ProjectReport]:
     stores: dict[str, list[str]] = {}
     by_prefix: dict[str, ProjectKey] = {}
     left_out: dict[str, str] = {}
@@ -193,9 +194,9 @@ def _make_reports(
     for key in keys.keys:
         if key.match == "exact":
             asked.setdefault(key.key, key)
-    return tuple(
-        ProjectReport(
+    return {
+        name: ProjectReport(
             name, key.path, key.role, tuple(stores.get(name, ())), 0, left_out.get(name, key.rule)
         )
         for name, key in (*asked.items(), *sorted(by_prefix.items()))
-    )
+    }
