@@ -192,10 +192,11 @@ def test_nothing_below_what_is_gone_is_looked_at(
         asked.append(path)
         return lstat(path)
 
-    monkeypatch.setattr(os, "lstat", noted)
     ownership = PathOwnership()
-    for number in range(100):
-        assert ownership.around(f"{tmp_path}/gone/{number}/x") == ()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", noted)
+        for number in range(100):
+            assert ownership.around(f"{tmp_path}/gone/{number}/x") == ()
     assert [one for one in asked if "gone" in one] == [f"{tmp_path}/gone"]
 
 
@@ -203,6 +204,7 @@ def test_a_path_below_ours_by_its_spelling_needs_no_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ownership = Ownership(make_keys(checkouts=[str(tmp_path)]))
-    monkeypatch.setattr(os, "lstat", lambda path: pytest.fail(f"looked at {path}"))
-    monkeypatch.setattr(os, "stat", lambda path: pytest.fail(f"looked at {path}"))
-    assert ownership.owner(["/x/app/b", f"{tmp_path}/a"], "app") is None
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", lambda path: pytest.fail(f"looked at {path}"))
+        patched.setattr(os, "stat", lambda path: pytest.fail(f"looked at {path}"))
+        assert ownership.owner(["/x/app/b", f"{tmp_path}/a"], "app") is None
