@@ -74,7 +74,7 @@ class Answer(NamedTuple):
 
 
 class ContextAnswer(NamedTuple):
-    """The rows for one question and the text made of them."""
+    """The rows for one question, and their text."""
 
     answer: Answer
     context: Context
@@ -126,7 +126,7 @@ class Pipeline:
             resolved = self._steps.value(
                 ("resolved", key),
                 lambda: self._resolve(key),
-                lambda made: KEY_WEIGHT * len(made.keys.keys),
+                lambda resolved: KEY_WEIGHT * len(resolved.keys.keys),
             )
         return resolved.with_question(question)
 
@@ -195,7 +195,7 @@ class Pipeline:
                 ("text", key, cap, unit),
                 make,
                 # With its rows: it keeps them in memory.
-                lambda made: 2 * len(made.context.text) + _rows_weight(made.answer),
+                lambda whole: 2 * len(whole.context.text) + _rows_weight(whole.answer),
             )
 
     def render(

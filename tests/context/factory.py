@@ -1,4 +1,4 @@
-"""Values as the rooms above would hand them over, with everything but what a test is about."""
+"""Values that the earlier steps would give, complete but for what a test is about."""
 
 from __future__ import annotations
 

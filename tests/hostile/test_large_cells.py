@@ -221,6 +221,10 @@ def test_many_rows_just_under_the_bounds_are_read_as_far_as_memory_goes(
     assert newest == list(range(59, 59 - len(newest), -1))
     assert len(newest) > 1
     assert [one["code"] for one in shape["warnings"]] == ["rows_too_large"]
+    asked = {"q": "xxx", "limit": "60", "cwd": str(repository)}
+    found = daemon.get("/v1/search", asked).json()
+    assert 1 < len(found["observations"]) < 60
+    assert [one["code"] for one in found["warnings"]] == ["rows_too_large"]
     assert memory(daemon, "VmHWM") - idle < 160 * 1024
 
 

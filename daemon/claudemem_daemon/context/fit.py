@@ -239,8 +239,8 @@ class Draft:
         title, *warned = self.lean_head
         if not count:
             return Context(title if self._budget.size((title,)) - 1 <= limit else "", 0, 0, 0)
-        nothing = _Cut(0, 0, 0, shortness=2, summary=False, prior=False, lean=True)
-        _, *others = self._losses(nothing, _Page(self._budget))
+        empty = _Cut(0, 0, 0, shortness=2, summary=False, prior=False, lean=True)
+        _, *others = self._losses(empty, _Page(self._budget))
         lost = f"{_counted(count, 'observation')} left out"
         every = f"all {lost}" if count > 1 else lost
         note = self._note(", ".join((every, *others)))

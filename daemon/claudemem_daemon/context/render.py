@@ -45,7 +45,7 @@ def _draft(request: ContextRequest) -> Draft:
     selection, settings = request.selection, request.settings
     summary, apart = _last_section(request)
     sessions = () if request.news else selection.summaries[: settings.session_count]
-    made = timeline([session for session in sessions if session is not apart], request)
+    shown = timeline([session for session in sessions if session is not apart], request)
     message = request.prior_message
     prior = request.lost.attempt("", lambda: sections.prior_message(message, request))
     labelled = apart is not None and bool(summary(0) and request.origin(apart.project))
@@ -56,16 +56,16 @@ def _draft(request: ContextRequest) -> Draft:
         request,
         head=(
             sections.title(title, request),
-            *_header(made.entries, request, labelled=labelled),
+            *_header(shown.entries, request, labelled=labelled),
             *sections.warning_lines(warnings, request),
         ),
         lean_head=(sections.title(lean, request), *sections.short_warning(warnings, request)),
-        timeline=made,
+        timeline=shown,
         summary=summary,
         prior=next(iter(prior), no_section),
         shared=any(
             entry.store is not None and not entry.store.letter and entry.store.path == store
-            for entry in made.entries
+            for entry in shown.entries
         ),
     )
 

@@ -94,8 +94,8 @@ class _Search:
             wanted = self.sources.wanted(source)
             yield from source.reader.among("observations", wanted, found[:MAX_MATCHES])
             return
-        # An index splits text into words of its own, and knows nothing of what was written
-        # without its triggers: that it has no match does not mean that no row has.
+        # An index has its own rule for words, and lacks rows that were written without its
+        # triggers: without a match in it a row may still have the words.
         matches = self._in_rows(source)
         first = next(matches, None)
         self.how.add("like" if found is None or first is not None else "fts5")
@@ -147,8 +147,8 @@ class _Search:
         if self.more:
             yield AnswerWarning(
                 "too_many",
-                f"more than {MAX_MATCHES:,} rows have these words; the others were not looked"
-                " at: give more words",
+                f"more than {MAX_MATCHES:,} rows have these words; the others were not searched:"
+                " give more words",
             )
 
 

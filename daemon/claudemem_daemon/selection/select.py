@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -16,7 +16,7 @@ from claudemem_daemon.selection.admission import Admitted
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.model import Observation, ProjectReport, Selection, Summary
 from claudemem_daemon.selection.source import Source
-from claudemem_daemon.selection.sources import USUAL_ROW, Sources
+from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.letters import lower
@@ -70,7 +70,7 @@ def _selected(sources: Sources) -> Selection:
                 *sources.warnings((*rows, *sessions)),
                 *_without_columns(sources),
                 *sources.ours.warnings(),
-                *_cut_off(sources, len(rows)),
+                *([out_of_time(len(rows), settings)] if sources.unfinished else ()),
             ),
             versions=tuple(source.reader.version for source in sources.opened),
             dependencies=tuple(sources.dependencies()),
@@ -146,17 +146,6 @@ def _without_columns(sources: Sources) -> tuple[AnswerWarning, ...]:
         for column, (key, listed) in filters.items()
         if listed is not None and column not in source.reader.schema.observations
     )
-
-
-def _cut_off(sources: Sources, rows: int) -> Iterator[AnswerWarning]:
-    if sources.room < 0:
-        message = (
-            f"cut off after the newest {rows:,} rows: the next ones are too large, of"
-            f" more than {USUAL_ROW // 1024} KiB each"
-        )
-        yield AnswerWarning("rows_too_large", message)
-    elif sources.unfinished:
-        yield out_of_time(rows, sources.resolved.settings)
 
 
 def _high_water(sources: Sources) -> dict[str, int]:

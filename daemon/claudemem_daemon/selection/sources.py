@@ -179,8 +179,10 @@ class Sources:
 
     def _late(self) -> bool:
         """Whether no more rows can be read."""
+        if self.room < 0:
+            return True
         self.unfinished = self.unfinished or self.until.passed
-        return self.room < 0 or self.until.passed
+        return self.until.passed
 
     @contextmanager
     def guarded(self, source: Source) -> Iterator[None]:
@@ -262,11 +264,16 @@ class Sources:
         return (*found, *self.resolved.located.refused)
 
     def warnings(self, rows: Iterable[Chosen[Source]]) -> Iterator[AnswerWarning]:
-        """About the stores, and about large cells of the `rows` of the answer."""
+        """About the stores, and about what is too large: cells of the `rows` of the answer, and the
+        rows after them."""
         for path, error in self.failures.items():
             yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
         yield from self.lost.warnings("read")
         yield from large_cells(rows)
+        if self.room < 0:
+            size = USUAL_ROW // 1024
+            message = f"cut off: the next rows are too large, of more than {size} KiB each"
+            yield AnswerWarning("rows_too_large", message)
 
     def dependencies(self) -> Iterator[Dependency]:
         """What failures, and the verdicts on whose a row is, depend on."""
