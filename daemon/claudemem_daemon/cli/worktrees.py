@@ -17,6 +17,7 @@ from claudemem_daemon.cli.options import (
     print_json,
     waiting,
 )
+from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.diagnostics.age import age
 from claudemem_daemon.diagnostics.projects import RowCounts, count_rows
 from claudemem_daemon.repository.keys import as_key
@@ -27,6 +28,7 @@ from claudemem_daemon.shapes import warning_shapes
 
 Line = dict[str, Any]
 """path, branch, state, role, and keys with their rows, as `worktrees --json` has them."""
+COUNTING_SECONDS: Final = 5.0
 NO_PATH: Final = {"removed": "(gone)", "unknown": "(unknown)"}
 """In place of a path, by state."""
 
@@ -41,7 +43,7 @@ def worktrees_command(cwd: str | None, as_shape: bool) -> None:
         resolved = pipeline.resolved(question)
         repository = pipeline.repositories.resolve(question.cwd)
         with waiting("counting rows"):
-            counts = count_rows(resolved, pipeline.pool)
+            counts = count_rows(resolved, pipeline.pool, Deadline.after(COUNTING_SECONDS))
     shape: dict[str, Any] = {
         "resolved_by": repository.resolved_by,
         "worktrees": _lines(repository, counts),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
@@ -20,7 +20,6 @@ from claudemem_daemon.warning import AnswerWarning
 
 MAX_COMPARED: Final = 200
 """Keys whose files are compared, per store."""
-COUNTING_SECONDS: Final = 5.0
 
 
 class RowCounts(NamedTuple):
@@ -49,79 +48,69 @@ def list_projects(
 ) -> tuple[tuple[StoreProject, ...], tuple[AnswerWarning, ...]]:
     """Every key of every store of the question but those of excluded projects: ours first, then
     those that look like ours, each the newest first. Of an excluded project nothing is read."""
-    found: list[StoreProject] = []
-    ownership = Ownership(resolved.keys)
-    likeness = Likeness(resolved, ownership)
-    exclusions = Exclusions(resolved.settings.excluded_projects)
-
-    def work(path: str, reader: StoreReader, admitted: Admitted) -> None:
-        names, merged = reader.projects(), reader.merged()
-        away = {*resolved.keys.excluded, *admitted.left_out}
-        compared = 0
-        for name in dict.fromkeys((*names, *merged)):
-            if name in admitted.names:
-                found.append(_counted(path, reader, name, admitted.wanted(name), ownership))
-                continue
-            if name in resolved.keys.excluded or exclusions.excluding(name):
-                continue
-            wanted = Wanted((name,), (name,) if name in merged else ())
-            project = _counted(path, reader, name, wanted, None)
-            if name not in away and compared < MAX_COMPARED:
-                compared += 1
-                project = likeness.compared(project, reader)
-            found.append(project)
-
-    warnings = _in_each_store(resolved, pool, deadline, work)
-    found = _with_their_worktrees(found)
+    counts = count_rows(resolved, pool, deadline, others=True)
+    found = _with_their_worktrees(counts.projects)
     found.sort(key=lambda p: (not p.ours, p.resembles is None, -(p.newest or 0), p.key))
-    return tuple(found), tuple(warnings)
+    return tuple(found), counts.warnings
 
 
-def count_rows(resolved: ResolvedQuestion, pool: StorePool) -> RowCounts:
-    """Count inside a few seconds; a store that cannot be read is a warning."""
+def count_rows(
+    resolved: ResolvedQuestion, pool: StorePool, deadline: Deadline, *, others: bool = False
+) -> RowCounts:
+    """The keys of this repository, or with `others` all keys; a store that cannot be read before the
+    deadline is a warning."""
     keys: dict[str, ProjectKey] = {}
     for key in resolved.keys.keys:
         if key.match == "exact":
             keys.setdefault(key.key, key)
     found: list[StoreProject] = []
     left_out: dict[str, str] = {}
+    warnings: list[AnswerWarning] = []
     ownership = Ownership(resolved.keys)
-
-    def work(path: str, reader: StoreReader, admitted: Admitted) -> None:
-        left_out.update(admitted.left_out)
-        for name, key in admitted.names.items():
-            keys.setdefault(name, key)
-            found.append(_counted(path, reader, name, admitted.wanted(name), ownership))
-
-    warnings = _in_each_store(resolved, pool, Deadline.after(COUNTING_SECONDS), work)
+    # Without keys nothing is to be read, and an excluded project's stores stay closed.
+    stores = resolved.located.stores if resolved.keys.keys else ()
+    for ref in stores:
+        try:
+            with pool.reading(ref, deadline) as reader:
+                admitted = match_keys(reader, resolved.keys)[0]
+                left_out.update(admitted.left_out)
+                for name, key in admitted.names.items():
+                    keys.setdefault(name, key)
+                    found.append(_counted(ref.path, reader, name, admitted.wanted(name), ownership))
+                if others:
+                    found.extend(_others(ref.path, reader, admitted, resolved, ownership))
+        except StoreError as error:
+            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
     return RowCounts(
         keys={name: key for name, key in keys.items() if name not in left_out},
         projects=tuple(found),
         left_out=left_out,
-        store_paths=tuple(ref.path for ref in resolved.located.stores)
-        if resolved.keys.keys
-        else (),
+        store_paths=tuple(ref.path for ref in stores),
         warnings=(*warnings, *ownership.warnings()),
     )
 
 
-def _in_each_store(
+def _others(
+    path: str,
+    reader: StoreReader,
+    admitted: Admitted,
     resolved: ResolvedQuestion,
-    pool: StorePool,
-    deadline: Deadline,
-    work: Callable[[str, StoreReader, Admitted], None],
-) -> list[AnswerWarning]:
-    """Do `work` with each store's path, its reader, and the keys that are asked for in it; a warning
-    for each store that cannot be read."""
-    warnings: list[AnswerWarning] = []
-    # Without keys nothing is to be read, and an excluded project's stores stay closed.
-    for ref in resolved.located.stores if resolved.keys.keys else ():
-        try:
-            with pool.reading(ref, deadline) as reader:
-                work(ref.path, reader, match_keys(reader, resolved.keys)[0])
-        except StoreError as error:
-            warnings.append(AnswerWarning(f"store_{error.reason}", error.message, path=error.path))
-    return warnings
+    ownership: Ownership,
+) -> Iterator[StoreProject]:
+    """The keys of a store that are not this repository's, with what they look like."""
+    likeness = Likeness(resolved, ownership)
+    exclusions = Exclusions(resolved.settings.excluded_projects)
+    excluded, merged = resolved.keys.excluded, reader.merged()
+    compared = 0
+    for name in dict.fromkeys((*reader.projects(), *merged)):
+        if name in admitted.names or name in excluded or exclusions.excluding(name):
+            continue
+        wanted = Wanted((name,), (name,) if name in merged else ())
+        project = _counted(path, reader, name, wanted, None)
+        if name not in admitted.left_out and compared < MAX_COMPARED:
+            compared += 1
+            project = likeness.compared(project, reader)
+        yield project
 
 
 def _counted(
@@ -136,7 +125,7 @@ def _counted(
     return StoreProject(name, path, rows, newest, ours is not None)
 
 
-def _with_their_worktrees(found: list[StoreProject]) -> list[StoreProject]:
+def _with_their_worktrees(found: Sequence[StoreProject]) -> list[StoreProject]:
     """A key that resembles ours takes those with it that the alias makes ours, too."""
     heads = {project.key.partition("/")[0]: project for project in found if project.resembles}
     return [
