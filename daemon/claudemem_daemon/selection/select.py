@@ -163,7 +163,9 @@ def _reports(sources: Sources, rows: Iterable[Chosen[Source]]) -> tuple[ProjectR
     admitted = tuple((source.ref.path, source.admitted) for source in sources.opened)
     found = sources.pool.made(("reports", keys, admitted), lambda: _make_reports(keys, admitted))
     counts = Counter([source.key_of(row) for source, row in rows])
-    counted = {key: found[key]._replace(observations=rows) for key, rows in counts.items()}
+    counted = {
+        key: found[key]._replace(observations=rows) for key, rows in counts.items() if key in found
+    }
     return tuple({**found, **counted}.values())
 
 
