@@ -74,7 +74,6 @@ def explain_shape(resolved: ResolvedQuestion, explanation: Explanation) -> dict[
         "keys": [plain(key) for key in resolved.keys.keys],
         "stores": [plain(store) for store in selection.stores],
         "filters": filters_shape(resolved),
-        "duplicates": selection.duplicates,
         "complete": selection.complete,
         **explanation.as_json(),
         "warnings": warning_shapes((*resolved.warnings, *selection.warnings)),

@@ -160,7 +160,6 @@ def selection(
         ),
         stores=(OK,),
         rows_exist=bool(observations),
-        duplicates=0,
         complete=True,
         high_water={STORE: 1},
         warnings=(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hypothesis import given
@@ -43,6 +44,17 @@ def candidate_of(row: Row) -> Candidate:
     return candidate(row.id, row.epoch, row.project)
 
 
+def included(
+    lists: Iterable[tuple[str, Iterable[Candidate]]],
+    limit: int,
+    read: Callable[[str, list[Candidate]], dict[int, Row]],
+    keep: Callable[[Chosen[str]], bool],
+    late: Callable[[], bool] = lambda: False,
+) -> list[Chosen[str]]:
+    merged = merge(lists, limit, read, keep, late)
+    return [chosen for chosen, ending in merged if ending == "included"]
+
+
 def run(
     described: list[list[dict[str, Any]]], limit: int
 ) -> tuple[list[tuple[int, int]], int, int]:
@@ -57,8 +69,14 @@ def run(
         (number, sorted((candidate_of(row) for row in rows.values()), reverse=True))
         for number, rows in enumerate(stores)
     ]
-    merged = merge(flows, limit, reader, lambda one: one.row.session != "theirs")
-    return [(one.origin, one.row.id) for one in merged.rows], merged.duplicates, len(read)
+
+    def keep(chosen: Chosen[int]) -> bool:
+        return chosen.row.session != "theirs"
+
+    found = list(merge(flows, limit, reader, keep, lambda: False))
+    kept = [chosen for chosen, ending in found if ending == "included"]
+    duplicates = sum(ending == "duplicate" for _, ending in found)
+    return [(chosen.origin, chosen.row.id) for chosen in kept], duplicates, len(read)
 
 
 def naive(described: list[list[dict[str, Any]]], limit: int) -> list[tuple[int, int]]:
@@ -115,8 +133,8 @@ def test_a_dropped_row_makes_room_for_the_next() -> None:
         return one.row.id != 3
 
     flow = [candidate_of(rows[n]) for n in (3, 2, 1)]
-    merged = merge([("store", flow)], 2, reader, keep)
-    assert [one.row.id for one in merged.rows] == [2, 1]
+    merged = included([("store", flow)], 2, reader, keep)
+    assert [one.row.id for one in merged] == [2, 1]
 
 
 @given(st.integers(0, 3000), st.integers(0, 3000), st.integers(1, 5))
@@ -133,15 +151,15 @@ def test_when_it_gets_late_the_newest_rows_are_there(rows: int, limit: int, batc
         return {one.id: make({**described, "id": one.id}) for one in chosen}
 
     flow = (candidate(n, 7, "a") for n in range(rows, 0, -1))
-    merged = merge([("store", flow)], limit, reader, lambda _: True, late)
-    found = [one.row.id for one in merged.rows]
+    merged = included([("store", flow)], limit, reader, lambda _: True, late)
+    found = [one.row.id for one in merged]
     assert found == list(range(rows, 0, -1))[: min(limit, batches * BATCH)]
     assert any(asked) == (limit > batches * BATCH <= rows)
 
 
 def test_a_row_that_is_gone_when_it_is_read_is_left_out() -> None:
     flow = [candidate(1, 5, "a")]
-    assert merge([("store", flow)], 3, lambda *_: {}, lambda _: True).rows == ()
+    assert included([("store", flow)], 3, lambda *_: {}, lambda _: True) == []
 
 
 def test_a_long_run_of_dropped_rows_takes_few_reads() -> None:
@@ -156,6 +174,6 @@ def test_a_long_run_of_dropped_rows_takes_few_reads() -> None:
         return {one.id: rows[one.id] for one in wanted}
 
     flow = sorted((candidate_of(row) for row in rows.values()), reverse=True)
-    merged = merge([("store", flow)], 2, reader, lambda one: one.row.id in (19_999, 0))
-    assert [one.row.id for one in merged.rows] == [19_999, 0]
+    merged = included([("store", flow)], 2, reader, lambda one: one.row.id in (19_999, 0))
+    assert [one.row.id for one in merged] == [19_999, 0]
     assert len(reads) < 60

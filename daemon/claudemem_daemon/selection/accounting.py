@@ -17,7 +17,7 @@ from typing import Final, Literal
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection.merge import Ending, endings
+from claudemem_daemon.selection.merge import Ending, merge
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.counting import RowGroup
@@ -163,7 +163,7 @@ def _compare(
     distinct = 0
     lists = [(source, _candidates(sources, source)) for source in sources.opened if source.admitted]
     read = partial(sources.read, "observations")
-    for chosen, ending in endings(lists, NO_LIMIT, read, sources.keeps, lambda: until.passed):
+    for chosen, ending in merge(lists, NO_LIMIT, read, sources.keeps, lambda: until.passed):
         row, store, key = chosen.row, chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
         if row.project in excluded or (store, row.id) in accounts.passed:
             continue  # counted by the filters on single rows

@@ -26,30 +26,7 @@ class Chosen(NamedTuple, Generic[Origin]):
     row: Row
 
 
-class Merged(NamedTuple, Generic[Origin]):
-    rows: tuple[Chosen[Origin], ...]
-    duplicates: int
-
-
 def merge(
-    lists: Iterable[tuple[Origin, Iterable[Candidate]]],
-    limit: int,
-    read: Callable[[Origin, list[Candidate]], dict[int, Row]],
-    keep: Callable[[Chosen[Origin]], bool],
-    late: Callable[[], bool] = lambda: False,
-) -> Merged[Origin]:
-    """The newest `limit` distinct rows of all lists, by `endings`; fewer once it is `late`."""
-    rows: list[Chosen[Origin]] = []
-    duplicates = 0
-    for row, ending in endings(lists, limit, read, keep, late):
-        if ending == "included":
-            rows.append(row)
-        elif ending == "duplicate":
-            duplicates += 1
-    return Merged(tuple(rows), duplicates)
-
-
-def endings(
     lists: Iterable[tuple[Origin, Iterable[Candidate]]],
     limit: int,
     read: Callable[[Origin, list[Candidate]], dict[int, Row]],

@@ -163,7 +163,6 @@ class Selection(NamedTuple):
     projects: tuple[ProjectReport, ...]
     stores: tuple[StoreReport, ...]
     rows_exist: bool
-    duplicates: int
     complete: bool
     high_water: Mapping[str, int]
     warnings: tuple[AnswerWarning, ...]

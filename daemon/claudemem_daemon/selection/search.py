@@ -55,7 +55,7 @@ def search_rows(
         if resolved.keys.keys and search.words and limit > 0:
             sources.open()
         sources.merging(limit, full=True)
-        rows = sources.merged("observations", limit, search.candidates, search.keeps).rows
+        rows = sources.merged("observations", limit, search.candidates, search.keeps)
         sources.finish()
         return Found(
             tuple([Observation(row, source.ref) for source, row in rows]),

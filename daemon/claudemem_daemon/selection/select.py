@@ -52,8 +52,8 @@ def _selected(sources: Sources) -> Selection:
             sources.open(plan)
         sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
-        sessions = sources.merged("session_summaries", summary_count(settings)).rows
-        rows, duplicates = sources.merged("observations", settings.limit)
+        sessions = sources.merged("session_summaries", summary_count(settings))
+        rows = sources.merged("observations", settings.limit)
         high_water = _high_water(sources)
         rows_exist = bool(rows or sessions) or _own_rows_exist(sources)
         sources.finish()
@@ -63,7 +63,6 @@ def _selected(sources: Sources) -> Selection:
             projects=_reports(sources, rows),
             stores=sources.reports(),
             rows_exist=rows_exist,
-            duplicates=duplicates,
             complete=sources.complete,
             high_water=high_water,
             warnings=(

@@ -15,7 +15,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.resolved import ResolvedQuestion
 from claudemem_daemon.selection.admission import match_keys
 from claudemem_daemon.selection.lost import LostRows, large_cells
-from claudemem_daemon.selection.merge import Chosen, Merged, merge
+from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Flow, Source
 from claudemem_daemon.stores.failures import DAMAGED, as_store_error
@@ -169,13 +169,14 @@ class Sources:
         limit: int,
         find: Callable[[Source], Iterator[Candidate]] | None = None,
         keep: Callable[[Chosen[Source]], bool] | None = None,
-    ) -> Merged[Source]:
+    ) -> tuple[Chosen[Source], ...]:
         """The newest rows of all stores, among the rows of each store that `find` gives (by default
         all that match the filters) and for which `keep` is true (by default those of our own
         repository)."""
         find = find or partial(self.candidates, table)
         lists = [(source, find(source)) for source in self.opened]
-        return merge(lists, limit, partial(self.read, table), keep or self.keeps, self._late)
+        found = merge(lists, limit, partial(self.read, table), keep or self.keeps, self._late)
+        return tuple([chosen for chosen, ending in found if ending == "included"])
 
     def _late(self) -> bool:
         """Whether no more rows can be read."""
