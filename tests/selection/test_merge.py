@@ -75,7 +75,7 @@ def run(
 
     found = list(merge(flows, limit, reader, keep, lambda: False))
     kept = [chosen for chosen, ending in found if ending == "included"]
-    duplicates = sum(ending == "duplicate" for _, ending in found)
+    duplicates = sum(ending == "duplicate_of" for _, ending in found)
     return [(chosen.origin, chosen.row.id) for chosen in kept], duplicates, len(read)
 
 

@@ -54,7 +54,6 @@ def legend(
     """How to read the rows, only as far as they need it. `labelled`: the section of the last session
     says where it was written."""
     text, settings = request.formatter.text, request.settings
-    # "that", also for the main checkout; merged rows and aliases have a project's name.
     other = "that other" if request.origins.own else "that"
     origin = f"{request.formatter.origin('name')}: written in {other} checkout or project"
     labelled = labelled or any(entry.labelled for entry in entries)

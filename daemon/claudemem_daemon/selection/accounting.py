@@ -17,7 +17,7 @@ from typing import Final, Literal
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.repository.model import ProjectKeys
-from claudemem_daemon.selection.merge import Ending, merge
+from claudemem_daemon.selection.merge import merge
 from claudemem_daemon.selection.source import Source
 from claudemem_daemon.selection.sources import Sources
 from claudemem_daemon.stores.counting import RowGroup
@@ -167,8 +167,8 @@ def _compare(
         row, store, key = chosen.row, chosen.origin.ref.path, chosen.origin.key_of(chosen.row)
         if row.project in excluded or (store, row.id) in accounts.passed:
             continue  # counted by the filters on single rows
-        reason = _DROPPED.get(ending)
-        if reason is None:
+        reason: Disposition = ending
+        if ending == "included":
             distinct += 1
             within: Disposition = "included" if distinct <= shown else "over_size"
             reason = within if distinct <= limit else "over_limit"
@@ -183,17 +183,10 @@ def _compare(
     return compared
 
 
-_DROPPED: Final[dict[Ending, Disposition]] = {
-    "duplicate": "duplicate_of",
-    "dropped": "other_repository",
-}
-
-
 def _candidates(sources: Sources, source: Source) -> Generator[Candidate, None, None]:
     """As many as there is time for."""
     with sources.guarded(source):
-        for page in source.reader.candidates("observations", sources.wanted(source), PAGE):
-            yield from page
+        yield from source.reader.flow("observations", sources.wanted(source), PAGE)
 
 
 def _day(epoch: int | None) -> str:

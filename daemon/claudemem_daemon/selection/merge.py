@@ -16,7 +16,7 @@ Origin = TypeVar("Origin")
 BATCH: Final = 500
 """Rows that are read before `late` is asked again."""
 
-Ending = Literal["included", "duplicate", "dropped"]
+Ending = Literal["included", "duplicate_of", "other_repository"]
 
 
 class Chosen(NamedTuple, Generic[Origin]):
@@ -55,12 +55,12 @@ def merge(
                 return
             likeness = _likeness(chosen.row)
             if included.has_copy_of(chosen, likeness):
-                yield chosen, "duplicate"
+                yield chosen, "duplicate_of"
             elif keep(chosen):
                 included.add(chosen, likeness)
                 yield chosen, "included"
             else:
-                yield chosen, "dropped"
+                yield chosen, "other_repository"
         if len(batch) < size:
             return
         # Doubled while no row is included: a long run of dropped rows takes few reads.

@@ -45,14 +45,16 @@ def _selected(sources: Sources) -> Selection:
     """Raises `StoreChanged`."""
     question, settings = sources.resolved.question, sources.resolved.settings
     with sources:
+        # The timeline shows this number of sessions, and a section the newest one.
+        session_count = max(settings.session_count, int(settings.show_last_summary))
         plan: dict[Table, int] = {"observations": settings.limit}
         if question.since is None:
-            plan["session_summaries"] = summary_count(settings)
+            plan["session_summaries"] = session_count
         if sources.resolved.keys.keys and any(plan.values()):
             sources.open(plan)
         sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
-        sessions = sources.merged("session_summaries", summary_count(settings))
+        sessions = sources.merged("session_summaries", session_count)
         rows = sources.merged("observations", settings.limit)
         high_water = _high_water(sources)
         rows_exist = bool(rows or sessions) or _own_rows_exist(sources)
@@ -74,11 +76,6 @@ def _selected(sources: Sources) -> Selection:
             versions=tuple(source.reader.version for source in sources.opened),
             dependencies=tuple(sources.dependencies()),
         )
-
-
-def summary_count(settings: Settings) -> int:
-    """The number that the timeline shows; at least one where there is a summary section."""
-    return max(settings.session_count, int(settings.show_last_summary))
 
 
 def make_wanted(question: Question, settings: Settings) -> Wanted:
