@@ -96,15 +96,13 @@ def timeline(shape: dict[str, Any], width: int) -> Group:
     lines = [Text(f"\nby {unit}: {SHOWN} shown, {LEFT} beyond the limit or the size", style="bold")]
     largest = max(counts.total() for counts in buckets.values())
     last_shown = max((n for n, counts in enumerate(buckets.values()) if counts["shown"]), default=0)
-    cut = False
+    cut = next((n for n, c in enumerate(buckets.values()) if c["beyond"] and n >= last_shown), None)
     for number, (name, counts) in enumerate(buckets.items()):
         lines.append(_day(name, counts, projects[name], largest, width))
-        if counts["beyond"] and number >= last_shown and not cut:
-            cut = True
-            words = (
-                f" the limit of {shape['filters']['limit']:,} cuts here: older rows are left out "
-            )
-            words = words if len(words) < width else f" limit {shape['filters']['limit']:,} "
+        if number == cut:
+            limit = f"{shape['filters']['limit']:,}"
+            words = f" the limit of {limit} cuts here: older rows are left out "
+            words = words if len(words) < width else f" limit {limit} "
             lines.append(Text(words.center(min(width, 100), "-"), style="red"))
         if number > 2 * MAX_BUCKETS:
             lines.append(Text(f"{len(buckets) - number - 1} older {unit}s"))

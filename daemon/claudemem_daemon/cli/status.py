@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -99,7 +98,7 @@ def _status() -> tuple[dict[str, Any], Headline]:
         "headline": head.sentence,
         "next": head.next or _next(here, shape.get("problems", [])),
         "client_version": __version__,
-        "hook_failures": [asdict(failure) for failure in failures],
+        "hook_failures": [failure._asdict() for failure in failures],
         "hooks_not_allowed": {
             name: list(skipped)
             for name, platform in PLATFORMS.items()

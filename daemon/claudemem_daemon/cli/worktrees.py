@@ -71,7 +71,7 @@ def _cells(worktree: dict[str, Any], *, several: bool) -> list[str]:
     return [
         screen.home(path) if path else NO_PATH.get(worktree["state"], "-"),
         plain(worktree["branch"] or "-", 200),
-        worktree["state"],
+        "-" if worktree["state"] == "none" else worktree["state"],
         ", ".join(plain(key["key"], 200) for key in keys) or "-",
         *[str(len({store for key in keys for store in key["stores"]}))] * several,
         f"{sum(key['rows'] for key in keys):,}",

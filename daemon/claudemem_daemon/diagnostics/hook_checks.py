@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from claudemem_daemon.diagnostics.age import age, counted
 from claudemem_daemon.diagnostics.finding import Finding
@@ -19,8 +19,7 @@ from claudemem_daemon.local import MAX_LOG, open_own, state_dir
 from claudemem_daemon.settings.sources import read_values
 
 
-@dataclass(frozen=True, slots=True)
-class HookFailure:
+class HookFailure(NamedTuple):
     """One line of the log; `at` is seconds since 1970, `reason` one of `hook.REASONS`."""
 
     at: int

@@ -7,10 +7,9 @@ import stat
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from glob import escape as glob_escape
 from glob import glob
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from claudemem_daemon import folders
 from claudemem_daemon.client import Client
@@ -42,8 +41,7 @@ _LEFT_BEHIND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceState:
+class ServiceState(NamedTuple):
     """What is installed: `state` in one word, `sentence` for people; `fix`, a command, is empty where
     there is nothing to mend."""
 
