@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 from claudemem_daemon.deadline import Deadline
@@ -64,15 +64,10 @@ def query_observations(
         return pipeline.ask(question, _deadline(pipeline, question)).selection.observations
 
 
-@contextmanager
-def open_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Iterator[Pipeline]:
-    """A pipeline with the same parts as the daemon's, closed at the end; `untouched` is for the
+def open_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> closing[Pipeline]:
+    """For a `with` statement: a pipeline with the same parts as the daemon's; `untouched` is for the
     pool."""
-    pipeline = build_pipeline(environ, untouched=untouched)
-    try:
-        yield pipeline
-    finally:
-        pipeline.close()
+    return closing(build_pipeline(environ, untouched=untouched))
 
 
 def build_pipeline(environ: Mapping[str, str], *, untouched: bool = False) -> Pipeline:

@@ -69,7 +69,6 @@ class ShownRow:
     name = _Value[str](attrgetter("row.name"))
     project = _Value[str](attrgetter("row.project"))
     store = _Value[str](attrgetter("of.path"))
-    letter = _Value[str](attrgetter("of.letter"))
     created_at_epoch = _Value["int | None"](attrgetter("row.epoch"))
     memory_session_id = _Value[str](attrgetter("row.session"))
     platform_source = _Value["str | None"](attrgetter("row.platform"))
