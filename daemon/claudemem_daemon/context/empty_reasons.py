@@ -22,7 +22,7 @@ def state(request: ContextRequest) -> str:
     """For the title, in our own words."""
     selection = request.selection
     if selection.rows_exist:
-        # Session summaries know no types; where there are some, they follow.
+        # The filters do not apply to session summaries, which may follow.
         none = "no observation" if selection.summaries else "nothing"
         return f"memory exists, but {none} of it is shown"
     broken = any(not report.ok and report.reason not in _WAITING for report in selection.stores)
@@ -50,16 +50,15 @@ def _filters(request: ContextRequest) -> str:
     formatter, settings = request.formatter, request.settings
     platform = request.resolved.question.platform_source
     parts: list[str] = []
-    if settings.types_restricted:
-        parts.append(
-            f"types {_ids(settings.types)} ({_source(settings.sources.get(TYPES), TYPES)})"
-        )
-    if settings.concepts_restricted:
-        source = _source(settings.sources.get(CONCEPTS), CONCEPTS)
-        parts.append(f"concepts {_ids(settings.concepts)} ({source})")
+    for name, key, values, restricted in (
+        ("types", TYPES, settings.types, settings.types_restricted),
+        ("concepts", CONCEPTS, settings.concepts, settings.concepts_restricted),
+    ):
+        if restricted:
+            parts.append(f"{name} {_ids(values)} ({_source(settings.sources.get(key), key)})")
     if platform is not None:
         parts.append(f"only sessions of {_ids((platform,))} (asked for)")
-    # What a store that was read in part has besides is not known.
+    # The other rows of a store that was read in part are unknown.
     whole = all(report.ok or report.reason in _WAITING for report in request.selection.stores)
     rows = "all rows" if whole else "all rows that could be read"
     why = f"the filter excludes {rows}: {'; '.join(parts)}" if parts else "no row was chosen"
