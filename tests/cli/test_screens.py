@@ -103,6 +103,7 @@ def test_it_fits_the_terminal(world: World, words: list[str], width: int) -> Non
         # What is to be copied is wrapped by the terminal itself.
         copied = re.match(r" *(fix|next):| *sqlite3 ", line)
         assert len(line) <= width or copied, line
+        assert line == line.rstrip(), line
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -24,6 +24,8 @@ PIPE_WIDTH: Final = 100_000
 """Columns where no terminal limits a line."""
 PLAIN_SIGNS: Final = str.maketrans({"█": "#", "░": ".", "…": "~"})
 """For terminals that know no others."""
+BLANK_END: Final = re.compile(r"(?: |\x1b\[[\d;]*m)+$", re.MULTILINE)
+"""Of a line, perhaps with colours that end there."""
 MIN_FREE: Final = 18
 """Columns that a text which may be folded gets at least."""
 FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM")
@@ -81,10 +83,10 @@ def headed(head: str, text: str, style: str = "green") -> None:
 
 
 def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
-    """Print without the blanks at the ends of lines that fill a table up."""
+    """Print without the blanks at the ends of lines, which fill a table up or were wrapped at."""
     with out.capture() as captured:
         out.print(what, soft_wrap=whole or None, crop=False)
-    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    text = BLANK_END.sub(lambda found: found[0].replace(" ", ""), captured.get())
     # The command itself runs in UTF-8, whatever the terminal takes.
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     locale = next((value for name in names if (value := os.environ.get(name))), "UTF-8")
