@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A folder of our own, so that what a test leaves in it is its own; pytest's stay beside it.
     os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.gettempdir()
     folder = os.path.join(tempfile.gettempdir(), f"{os.getpid():x}")
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed and had our process id
     os.mkdir(folder)
     config.add_cleanup(lambda: os.rmdir(folder))
     os.environ["TMPDIR"] = tempfile.tempdir = folder
