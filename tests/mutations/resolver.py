@@ -185,7 +185,12 @@ def passes(file: str, old: str, new: str, tests: str) -> bool:
                 str(TOP / "tests" / tests),
             ],
             cwd=TOP,
-            env={**os.environ, "PYTHONPATH": folder, "CLAUDEMEM_LAYOUTS": "mutation"},
+            env={
+                **os.environ,
+                "PYTHONPATH": folder,
+                "CLAUDEMEM_MUTATED": folder,
+                "CLAUDEMEM_LAYOUTS": "mutation",
+            },
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=False,

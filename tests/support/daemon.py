@@ -32,7 +32,10 @@ def command() -> list[str]:
     return [os.path.join(os.path.dirname(sys.executable), "claudemem-daemon")]
 
 
-DEVELOPING = [sys.executable, "-Xdev", "-Werror", "-Xutf8", "-EP", *command()]
+MUTATED = os.environ.get("CLAUDEMEM_MUTATED")
+"""The folder of a changed copy of the package, see tests/mutations."""
+FLAGS = "-P" if MUTATED else "-EP"
+DEVELOPING = [sys.executable, "-Xdev", "-Werror", "-Xutf8", FLAGS, *command()]
 """As the command starts Python, and every warning is an error that ends the test."""
 
 
@@ -43,6 +46,7 @@ def clean_environ(home: str | os.PathLike[str], **extra: str) -> dict[str, str]:
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
         **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
+        **({"PYTHONPATH": MUTATED} if MUTATED else {}),
         **extra,
     }
 
