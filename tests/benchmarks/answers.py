@@ -10,9 +10,9 @@ from typing import Final
 
 from tests.benchmarks.client import HEALTHZ, Client, inject, post
 from tests.benchmarks.daemon import Daemon
-from tests.benchmarks.floors import BareSocket
 from tests.benchmarks.measure import Effort, Figure, Turn, interleave, median, p99
 from tests.benchmarks.site import BY_SIZE, Site, keys_of, stdin_of
+from tests.benchmarks.sockets import BareSocket
 from tests.benchmarks.store import (
     DORMANT,
     GROVES,
@@ -51,10 +51,21 @@ def warm(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
     with (
         tempfile.TemporaryDirectory(prefix="cmd-bench-") as folder,
         BareSocket(os.path.join(folder, "s"), body),
+        BareSocket(os.path.join(folder, "c"), body, _checks(site)),
     ):
-        bare = Client(os.path.join(folder, "s"))
-        taken = interleave({"bare": lambda: bare.seconds(b"x"), "healthz": healthz}, effort.turns)
+        bare, checks = Client(os.path.join(folder, "s")), Client(os.path.join(folder, "c"))
+        turns: dict[str, Turn] = {
+            "bare": lambda: bare.seconds(b"x"),
+            "checks": lambda: checks.seconds(b"x"),
+            "healthz": healthz,
+        }
+        taken = interleave(turns, effort.turns)
         cost = bare.load([b"x"], 1, effort.turns)
+    checking = median(taken["checks"]) - median(taken["bare"])
+    yield Figure(
+        "warm", "checks by hand, in a thread", site.rows, median(taken["checks"]),
+        p99=p99(taken["checks"]), floor=median(taken["bare"]), floor_name="bare socket",
+    )  # fmt: skip
     yield Figure(
         "warm", "/healthz", site.rows, median(taken["healthz"]), p99=p99(taken["healthz"]),
         floor=median(taken["bare"]), floor_name=f"bare socket, {len(body) / 1000:.1f} kB",
@@ -63,7 +74,7 @@ def warm(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
 
     groups = (BY_SIZE, tuple(grove(n) for n in GROVES))
     for group in groups:
-        turns: dict[str, Turn] = {_HEALTHZ_NAME: healthz}
+        turns = {_HEALTHZ_NAME: healthz}
         for project in group:
             turns[project] = _asking(client, inject(site.cwd(project)))
         taken = interleave(turns, effort.turns)
@@ -87,7 +98,21 @@ def warm(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
         yield Figure(
             "warm", what, site.rows, median(values), p99=p99(values), floor=floor,
             floor_name=_HEALTHZ_NAME, times=1.5 if "hook" in what else None,
+            note=f"/healthz and the checks by hand are {floor + checking:.3f} ms, the ratio is"
+            f" {median(values) / (floor + checking):.2f}",
         )  # fmt: skip
+
+
+def _checks(site: Site) -> list[str]:
+    """What no answer can be sent again without a look at: the store, settings and repository."""
+    cwd, data = site.cwd(HUGE), os.path.dirname(site.store)
+    names = ("settings.json", "observer-health.json", "modes", "daemon/trusted.json")
+    inside = (".git", ".git/config", ".git/worktrees", ".claude-mem", ".claude")
+    return [
+        *(site.store, site.store, f"{site.home}/.claude", "/etc/localtime"),
+        *(os.path.join(data, name) for name in names),
+        *(os.path.join(cwd, name) for name in inside),
+    ]
 
 
 def _hook(site: Site, client: Client, event: str) -> Turn:

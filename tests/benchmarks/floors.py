@@ -1,10 +1,8 @@
-"""What nobody could avoid paying: the best plan by hand, a bare socket, a bare interpreter."""
+"""What nobody could avoid paying SQLite: the best plan by hand."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -150,50 +148,3 @@ def _parameters(keys: Keys, limit: int, concepts: Sequence[str]) -> dict[str, An
         "limit": limit,
         "concepts": json.dumps(list(concepts)),
     }
-
-
-_ECHO: Final = """
-import socket, sys
-answer = sys.stdin.buffer.read()
-server = socket.socket(socket.AF_UNIX)
-server.bind(sys.argv[1])
-server.listen(128)
-print("ready", flush=True)
-while True:
-    link, _ = server.accept()
-    link.recv(65536)
-    link.sendall(answer)
-    link.close()
-"""
-
-
-class BareSocket:
-    """A process that sends the same bytes to whoever connects: what the kernel and our own client
-    cost, without HTTP."""
-
-    def __init__(self, path: str, body: bytes) -> None:
-        head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode("ascii")
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _ECHO, path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(head + body)
-        self._process.stdin.close()
-        self._process.stdout.readline()
-
-    def __enter__(self) -> BareSocket:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._process.stdout is not None
-        self._process.kill()
-        self._process.wait(10)
-        self._process.stdout.close()

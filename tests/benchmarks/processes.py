@@ -19,7 +19,7 @@ from tests.benchmarks.client import inject
 from tests.benchmarks.daemon import Daemon, command
 from tests.benchmarks.floors import fresh_seconds
 from tests.benchmarks.measure import Effort, Figure, Turn, interleave, median, p99
-from tests.benchmarks.site import Site, keys_of, stdin_of
+from tests.benchmarks.site import WIDE, Site, keys_of, stdin_of
 from tests.benchmarks.store import HUGE, MIDDLING, RARE
 
 _BARE: Final = (sys.executable, "-I", "-S", "-c", "import socket")
@@ -31,6 +31,23 @@ _RESIDENT: Final = (
     f"{_IMPORTS}; import os; pages = int(open('/proc/self/statm').read().split()[1]);"
     " print(pages * os.sysconf('SC_PAGE_SIZE') / 1e6)"
 )
+_READ: Final = f"""
+{_IMPORTS}
+import ctypes, gc, json, sys
+libc = ctypes.CDLL(None)
+for path, project, limit in json.load(sys.stdin):
+    db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    found = db.execute(
+        "SELECT * FROM observations WHERE project = ? ORDER BY created_at_epoch DESC LIMIT ?",
+        (project, limit),
+    )
+    text = json.dumps([*found])
+    db.close()
+    del found, text
+    gc.collect()
+    libc.malloc_trim(0)
+"""
+"""Reads the rows of the worst cases, writes them down once, and gives back all that it can."""
 
 
 def hooks(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
@@ -124,12 +141,20 @@ def memory(site: Site, daemon: Daemon, effort: Effort, at_start: float) -> Itera
     if not os.path.isdir("/proc/self/task"):
         return
     libraries = float(subprocess.check_output((sys.executable, "-c", _RESIDENT)))
+    worst = [(site.store, HUGE, 5000), (site.store, MIDDLING, -1)]
+    worst += [(site.ground.stores[WIDE][0], WIDE, 16)]
+    by_hand = float(
+        subprocess.check_output(
+            (sys.executable, "-c", _READ + _RESIDENT), input=json.dumps(worst).encode()
+        )
+    )
     daemon.rest()
     before = daemon.resident_mb()
     requests = [inject(site.cwd(project)) for project in (RARE, MIDDLING, HUGE)]
     daemon.client.load(requests, 8, effort.requests)
     daemon.rest()
     for what, value, times in (
+        ("the libraries after the same rows by hand", by_hand, None),
         ("when READY", at_start, 1.2),
         ("after all of it", before, 1.5),
         (f"after {effort.requests:,} requests more", daemon.resident_mb(), 1.5),
