@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -188,6 +189,21 @@ def test_the_index_is_used_where_it_is(machine: Machine, admin: Admin, indexed: 
         assert titles(machine.query(daemon))[0] == "Row"
         plan = daemon.post("/v1/explain", {"cwd": str(machine.shop)}).text
         assert ("Index Scan using observations_expr" in plan) == indexed
+
+
+@pytest.mark.parametrize("concepts", ["gotcha", "*"])
+def test_explain_shows_a_command_that_finds_the_row(
+    machine: Machine, admin: Admin, concepts: str
+) -> None:
+    identity = add_row(admin, "shop", "Row", concepts=[concepts], at="2100-01-01T00:00:00Z")
+    name = "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS"
+    environ = clean_environ(machine.home, **{name: concepts})
+    told = run_to_end(environ, "explain", "--verbose", cwd=machine.shop)
+    assert told.returncode == 0, told.stderr
+    (line,) = [line for line in told.stdout.splitlines() if line.startswith("  psql ")]
+    _, url, _, statement = shlex.split(line)
+    with psycopg.connect(url) as connection:
+        assert connection.execute(statement.encode()).fetchall()[0][0] == identity
 
 
 def test_worktrees_of_other_machines_are_elsewhere(machine: Machine, admin: Admin) -> None:

@@ -19,6 +19,7 @@ from claudemem_daemon.cli.options import (
     question_options,
     setting_text,
 )
+from claudemem_daemon.database_url import is_database
 from claudemem_daemon.diagnostics.fixes import LISTS
 from claudemem_daemon.diagnostics.lists import dropped
 from claudemem_daemon.stores.locate import quoted
@@ -113,7 +114,7 @@ def _left_out(shape: dict[str, Any], *, verbose: bool) -> list[str]:
 
 
 def _details(shape: dict[str, Any]) -> list[str]:
-    """How the question was resolved, and the SQL as `sqlite3` takes it."""
+    """How the question was resolved, and the SQL as a shell takes it."""
     lines = [f"\nrepository  {plain(shape['repository']['resolved_by'], 400)}", "\nsettings"]
     lines += [
         f"  {name} = {plain(setting_text(setting['value']), 400) or '-'}"
@@ -135,20 +136,23 @@ def _details(shape: dict[str, Any]) -> list[str]:
     ] or ["  none"]
     for query in shape["queries"]:
         lines += [f"\nquery of {path_text(query['store'])}: plan {query['plan']}"]
-        # The program sqlite3 knows octet_length from 3.43 on; what we bring along always does.
-        plain_sql = re.sub(r"octet_length\(([\w.]+)\)", r"length(CAST(\1 AS BLOB))", query["sql"])
-        sql = _with_parameters(plain_sql, query["parameters"])
-        lines += [f"  sqlite3 -readonly {quoted(query['store'])} {quoted(sql)}"]
+        lines += [f"  {_command(query['store'], query['sql'], query['parameters'])}"]
         lines += [f"  {plain(step, 200)}" for step in query["query_plan"]]
     return lines
 
 
-def _with_parameters(sql: str, parameters: list[Any]) -> str:
-    """The statement with its parameters as literals; no text of ours holds a question mark."""
-    parts = sql.split("?")
+def _command(store: str, sql: str, parameters: list[Any]) -> str:
+    """What runs the statement in a shell."""
     literals = [
         "NULL" if value is None else str(value) if isinstance(value, int | float)
         else "'" + str(value).replace("'", "''") + "'"
         for value in parameters
     ]  # fmt: skip
-    return "".join(part + literal for part, literal in zip(parts, [*literals, ""], strict=True))
+    if is_database(store):
+        sql = re.sub(r"\$(\d+)", lambda number: literals[int(number[1]) - 1], sql)
+        return f"psql {quoted(store)} -c {quoted(sql)}"
+    # The program sqlite3 knows octet_length from 3.43 on; what we bring along always does.
+    sql = re.sub(r"octet_length\(([\w.]+)\)", r"length(CAST(\1 AS BLOB))", sql)
+    # No text of ours holds a question mark.
+    parts = zip(sql.split("?"), [*literals, ""], strict=True)
+    return f"sqlite3 -readonly {quoted(store)} {quoted(''.join(map(''.join, parts)))}"

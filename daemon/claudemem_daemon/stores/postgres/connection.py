@@ -232,10 +232,14 @@ def _encoded(value: Parameter) -> bytes | None:
     """A value as PostgreSQL reads it, which has no NUL in texts."""
     if value is None:
         return None
-    if isinstance(value, tuple):
-        quoted = (one.replace("\\", "\\\\").replace('"', '\\"') for one in value)
-        value = "{" + ",".join(f'"{one}"' for one in quoted) + "}"
-    return str(value).replace("\0", "\ufffd").encode(errors="replace")
+    written = array(value) if isinstance(value, tuple) else str(value)
+    return written.replace("\0", "\ufffd").encode(errors="replace")
+
+
+def array(values: tuple[str, ...]) -> str:
+    """As PostgreSQL writes an array."""
+    quoted = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return "{" + ",".join(f'"{value}"' for value in quoted) + "}"
 
 
 def translate(path: str, state: str, message: str) -> StoreError:

@@ -17,7 +17,7 @@ from claudemem_daemon.stores.interface import ExplainedQuery, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.postgres import sql
-from claudemem_daemon.stores.postgres.connection import Rows, Session
+from claudemem_daemon.stores.postgres.connection import Rows, Session, array
 from claudemem_daemon.stores.postgres.sql import Parameter, Query
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, text
@@ -191,8 +191,10 @@ class DatabaseReader(StoreReader):
         return rows
 
     def _newest(self, page: Page, since: int | None = None) -> Query:
-        text = sql.NEWEST[page.table, self._indexed]
-        return Query(text, (*_matching(page.table, page.wanted, since, page.before), page.size))
+        parameters = _matching(page.table, page.wanted, since, page.before)
+        has_since = parameters[5] is not None
+        text = sql.NEWEST[page.table, self._indexed, has_since]
+        return Query(text, (*parameters, page.size))
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         ids = self._answers.ids([row.id for row in chosen])
@@ -257,7 +259,7 @@ class DatabaseReader(StoreReader):
 
     def queries(self, wanted: Wanted, limit: int) -> tuple[ExplainedQuery, ...]:
         query = self._newest(Page("observations", wanted, _page_size(limit)))
-        parameters = [json.dumps(p) if isinstance(p, tuple) else p for p in query.parameters]
+        parameters = [array(p) if isinstance(p, tuple) else p for p in query.parameters]
         steps = self._read(query._replace(text="EXPLAIN " + query.text))
         told = tuple(row[0] for row in steps)
         return (ExplainedQuery(self._plan, query.text, tuple(parameters), told),)

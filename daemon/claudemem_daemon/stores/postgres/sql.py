@@ -86,12 +86,19 @@ _OTHER_SESSION: Final = (
     "($5::text IS NULL OR"
     f" (SELECT {bounded('s.content_session_id', MAX_NAME)} {_SESSION} IS DISTINCT FROM $5)"
 )
-_MATCHING: Final = (
-    "o.created_at >= coalesce(timestamptz 'epoch' + $6 * interval '1 microsecond', '-infinity')"
-    " AND (o.created_at, o.id)"
-    " < (coalesce(timestamptz 'epoch' + $7 * interval '1 microsecond', 'infinity'), $8::text)"
-    f" AND {_RIGHT_TYPE} AND {_RIGHT_CONCEPT} AND {_RIGHT_PLATFORM} AND {_OTHER_SESSION}"
-)
+_FROM: Final = "timestamptz 'epoch' + $6 * interval '1 microsecond'"
+_TO: Final = "timestamptz 'epoch' + $7 * interval '1 microsecond'"
+_SINCE: Final = f"($6::float8 IS NULL OR o.created_at >= {_FROM})"
+_BEFORE: Final = f"($7::float8 IS NULL OR (o.created_at, o.id) < ({_TO}, $8::text))"
+# The same for an index. Where there is no good one the server would go down a bad one for these.
+_INDEXED_SINCE: Final = f"o.created_at >= coalesce({_FROM}, '-infinity')"
+_INDEXED_BEFORE: Final = f"(o.created_at, o.id) < (coalesce({_TO}, 'infinity'), $8::text)"
+
+
+def _matching(table: Table, since: str = _SINCE, before: str = _BEFORE) -> str:
+    filters = (_RIGHT_TYPE, _RIGHT_CONCEPT, _RIGHT_PLATFORM, _OTHER_SESSION)
+    return " AND ".join((_OF[table], since, before, *filters))
+
 
 INDEXED: Final = (
     "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indrelid = to_regclass('observations')"
@@ -129,28 +136,38 @@ PRESENT: Final = _present()
 each with whether it has an observation; an index step or two a name."""
 
 
-def _newest(table: Table, *, indexed: bool) -> str:
-    rows = f"observations AS o WHERE {_PROJECT} = wanted.project AND {_OF[table]} AND {_MATCHING}"
+def _newest(table: Table, *, indexed: bool, since: bool) -> str:
+    matching = _matching(
+        table,
+        _INDEXED_SINCE if indexed or since else _SINCE,
+        _INDEXED_BEFORE if indexed else _BEFORE,
+    )
     order = "ORDER BY o.created_at DESC, o.id DESC LIMIT $9"
-    if indexed:  # a few rows of each project; otherwise the table is read, once
-        rows = f"LATERAL (SELECT o.id, o.created_at FROM {rows} {order}) AS o"
-    return (
+    if not indexed:  # the table is read, once
+        return (
+            f"SELECT o.id, {_MICROSECONDS}, o.{_PROJECT} FROM observations AS o"
+            f" WHERE o.{_PROJECT} = ANY($1) AND {matching} {order}"
+        )
+    return (  # a few rows of each project
         f"SELECT o.id, {_MICROSECONDS}, wanted.project FROM unnest($1::text[]) AS wanted(project),"
-        f" {rows} {order}"
+        " LATERAL (SELECT o.id, o.created_at FROM observations AS o"
+        f" WHERE {_PROJECT} = wanted.project AND {matching} {order}) AS o {order}"
     )
 
 
 NEWEST: Final = {
-    (table, indexed): _newest(table, indexed=indexed)
+    (table, indexed, since): _newest(table, indexed=indexed, since=since)
     for table in TABLES
     for indexed in (True, False)
+    for since in (True, False)
 }
-"""By table, and by whether the index is there: id, microseconds and project of the $9 newest rows
-that are not of the session $5, not older than $6 and before the position ($7, $8): microseconds, id."""
+"""By table, by whether the index is there and by whether $6 is given: id, microseconds and project of
+the $9 newest rows that are not of the session $5, not older than $6 and before the position ($7, $8):
+microseconds, id."""
 
 MATCHING: Final = {
     table: f"SELECT o.id, {_MICROSECONDS}, o.{_PROJECT} FROM observations AS o WHERE o.id = ANY($9)"
-    f" AND o.{_PROJECT} = ANY($1) AND {_OF[table]} AND {_MATCHING}"
+    f" AND o.{_PROJECT} = ANY($1) AND {_matching(table)}"
     for table in TABLES
 }
 """The same of all those among the ids $9, in no order."""
