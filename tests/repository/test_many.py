@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.dependencies import WatchedFiles, all_hold
+from claudemem_daemon.dependencies import WatchedFiles, all_hold, file_state
 from claudemem_daemon.repository.resolver import MANY_WORKTREES, Repositories
 from tests.repository.layouts import write_repository, write_worktree
+from tests.support.daemon import eventually
 
 COUNT = MANY_WORKTREES + 6
 
@@ -95,6 +96,8 @@ def test_a_folder_that_another_repository_took_is_told_when_the_list_changes(mai
         trees = repositories.resolve(str(main)).worktrees
         return [one.name for one in trees if one.state == "replaced"]
 
+    link = main / ".git" / "worktrees" / "w5" / "gitdir"
+    eventually(lambda: not file_state(str(link)).racy, "the link is remembered")
     assert replaced() == []
     (tree / ".git").unlink()
     write_repository(tree, 0)

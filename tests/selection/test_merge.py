@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from claudemem_daemon.selection.merge import BATCH, Chosen, merge
@@ -103,6 +103,11 @@ def same(store: int, row: dict[str, Any], other: int, earlier: dict[str, Any]) -
     return bool(copy) and (store != other or row["project"] == earlier["project"])
 
 
+A_ROW = {"epoch": 1, "title": "x", "narrative": "", "origin": None, "theirs": False}
+
+
+# Equal content of two projects in one store.
+@example([[{**A_ROW, "id": 1, "project": "a"}, {**A_ROW, "id": 2, "project": "b"}]], 12)
 @given(lists, st.integers(0, 12))
 def test_the_merge_is_what_sorting_and_comparing_everything_gives(
     described: list[list[dict[str, Any]]], limit: int
