@@ -4,6 +4,7 @@ nobody asks for is left as it would be without us."""
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -238,11 +239,6 @@ def test_what_is_known_of_an_unchanged_store_is_read_without_opening_it(
     add_observation(path, id=1, title="first")
     settle(path)
     ref = StoreRef(path, "told")
-
-    def titles(reader: StoreReader) -> list[object]:
-        found = reader.once(("found",), lambda: list(reader.flow("observations", APP, 50)))
-        return [row.cells[1] for row in reader.rows("observations", found)]
-
     with open_pool() as pool:
         for opened in (True, False):
             with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
@@ -339,6 +335,65 @@ def test_a_store_behind_a_link_has_its_wal_where_the_file_is(tmp_path: Path) -> 
         untouched = StorePool(untouched=True)
         assert rows(pool, link) == rows(untouched, link) == [2]
         untouched.close()
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_known_of_a_store_is_what_it_has(tmp_path: Path, journal: str, seed: int) -> None:
+    """A writer does this and that, the store is closed now and then, and each time what is known of
+    it is compared with what a pool that starts now reads."""
+    path, some = make_store(tmp_path / "s.db", journal=journal), random.Random(seed)
+    add_observations(path, [{"id": number} for number in range(1, 6)])
+    ref, known = StoreRef(path, "told"), None
+    with open_pool() as pool, ExitStack() as stack:
+        writer = stack.enter_context(OtherProcess(path))
+        for _ in range(60):
+            if some.random() < 0.3:
+                for statement in some.choice(WRITES):
+                    writer.run(statement, [str(some.random())] * statement.count("?"))
+            elif some.random() < 0.1:
+                stack.close()
+                writer = stack.enter_context(OtherProcess(path))
+            if some.random() < 0.5:
+                for state_file in (path, wal_of(path)):
+                    settle(state_file)
+            if some.random() < 0.5:
+                for store in pool._stores.values():
+                    store.let_go()
+            with open_pool() as fresh:
+                now = read(fresh, ref)[1]
+            if known is not None and known[0].holds():
+                assert known[1] == now
+            known = read(pool, ref)
+            assert known[1] == now
+
+
+WRITES = (
+    ("UPDATE observations SET title = ? WHERE id = 1",),
+    ("UPDATE observations SET title = ?",),
+    ("BEGIN IMMEDIATE", "UPDATE observations SET title = ?", "ROLLBACK"),
+    ("BEGIN IMMEDIATE", "DELETE FROM observations WHERE id = 2", "COMMIT"),
+    ("INSERT OR IGNORE INTO observations SELECT * FROM observations",),
+    ("PRAGMA wal_checkpoint(PASSIVE)",),
+    ("PRAGMA wal_checkpoint(RESTART)",),
+    ("PRAGMA wal_checkpoint(RESTART)", "UPDATE observations SET title = ? WHERE id = 3"),
+    ("PRAGMA wal_checkpoint(TRUNCATE)",),
+    ("VACUUM",),
+)
+
+
+def read(pool: StorePool, ref: StoreRef) -> tuple[StoreVersion, list[object]]:
+    with pool.reading(ref, Deadline.after(SOON), locked=False) as reader:
+        found = titles(reader)
+        reader.confirm()
+        return reader.version, found
+
+
+def titles(reader: StoreReader) -> list[object]:
+    """Of the rows of a store, as an answer reads them."""
+    found = reader.once(("found",), lambda: list(reader.flow("observations", APP, 50)))
+    wide = reader.wide("observations", found)
+    return [wide[row.id].cells[1] for row in found]
 
 
 def wait_until(true: Callable[[], bool]) -> None:
