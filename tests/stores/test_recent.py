@@ -59,6 +59,18 @@ def test_the_same_cells_give_the_same_object() -> None:
     assert recent.row(place, cells_of(1, title), 6, _row) is not first
 
 
+def test_a_row_counts_unread_for_the_state_alone_that_it_was_read_in() -> None:
+    recent = RecentRows()
+    place: tuple[str, Table, int] = ("/a.db", "observations", 1)
+    row = recent.row(place, cells_of(1, "a"), 5, _row, 7)
+    assert recent.at(place, 7, 5) is row
+    assert recent.at(place, 8, 5) is None
+    assert recent.at(place, 7, 6) is None
+    recent.row(place, cells_of(1, "a"), 5, _row, 8)
+    assert recent.at(place, 8, 5) is row
+    assert recent.at(place, 7, 5) is None
+
+
 @given(st.lists(st.integers(0, 30), max_size=40))
 def test_its_memory_is_bounded(lengths: list[int]) -> None:
     limits = {"MAX_ROWS": 5, "MAX_TEXT": 60, "LARGE_ROW": 25}
