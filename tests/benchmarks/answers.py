@@ -12,7 +12,7 @@ from tests.benchmarks.client import HEALTHZ, Client, inject, post
 from tests.benchmarks.daemon import Daemon
 from tests.benchmarks.measure import Effort, Figure, Turn, interleave, median, p99
 from tests.benchmarks.site import BY_SIZE, Site, keys_of, stdin_of
-from tests.benchmarks.sockets import BareSocket
+from tests.benchmarks.sockets import bare_socket
 from tests.benchmarks.store import (
     DORMANT,
     GROVES,
@@ -50,8 +50,8 @@ def warm(site: Site, daemon: Daemon, effort: Effort) -> Iterator[Figure]:
     body = client.ask(inject(site.cwd(HUGE))).body
     with (
         tempfile.TemporaryDirectory(prefix="cmd-bench-") as folder,
-        BareSocket(os.path.join(folder, "s"), body),
-        BareSocket(os.path.join(folder, "c"), body, _checks(site)),
+        bare_socket(os.path.join(folder, "s"), body),
+        bare_socket(os.path.join(folder, "c"), body, _checks(site)),
     ):
         bare, checks = Client(os.path.join(folder, "s")), Client(os.path.join(folder, "c"))
         turns: dict[str, Turn] = {

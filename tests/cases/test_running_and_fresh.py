@@ -189,8 +189,8 @@ def submodule(w: Path) -> tuple[Path, ...]:
     plain(w / "seed")
     git("init", "-q", bytes(w / "main"), cwd=bytes(w))
     source = bytes(w / "seed" / "main")
-    git("submodule", "--quiet", "add", source, "work", cwd=bytes(w / "main"))
-    return w / "main" / "work", w / "main"
+    git("submodule", "--quiet", "add", source, "lib", cwd=bytes(w / "main"))
+    return w / "main" / "lib", w / "main"
 
 
 CASES = [
@@ -204,8 +204,8 @@ CASES = [
     *((separate, f"store/repo.git/{name}") for name in ("HEAD", "config")),
     *((separate, f"store/repo.git/worktrees/tree/{name}") for name in ("commondir", "gitdir")),
     *((separate, f"{name}/.git") for name in ("work", "tree")),
-    *((submodule, f"main/.git/modules/work/{name}") for name in ("HEAD", "config")),
-    *((submodule, name) for name in ("main/work/.git", "main/.git/HEAD", "main/.git/config")),
+    *((submodule, f"main/.git/modules/lib/{name}") for name in ("HEAD", "config")),
+    *((submodule, name) for name in ("main/lib/.git", "main/.git/HEAD", "main/.git/config")),
 ]
 
 

@@ -64,7 +64,7 @@ def test_without_a_transcript_of_that_name_the_newest_other_one_speaks(
     write(folder / "old.jsonl", said("old"), age=50)
     write(folder / "recent.jsonl", said("recent"), age=10)
     write(folder / "now.jsonl", said("own"))
-    write(folder / "agent-1.jsonl", said("a subagent"))
+    write(folder / "agent-1.jsonl", said("an agent"))
     assert ask(tmp_path, "memory-id-of-claude-mem") == "recent"
     assert ask(tmp_path) == "recent"
 
