@@ -131,13 +131,13 @@ def of_another(path: str) -> str | None:
 def open_own(path: str, flags: int) -> int:
     """A regular file of ours, opened so that nothing can block; a new one has mode 0600.
 
-    Where something else is in its place, it is put aside as `<path>.aside` if the file may be
-    created. Raises `OSError`.
+    Where something else is in its place, it is put aside if the file may be created. Raises
+    `OSError`.
     """
     if not _is_own(path):
         if not flags & os.O_CREAT:
             raise OSError(0, "not a regular file of yours", path)
-        os.rename(path, path + ".aside")
+        put_aside(path)
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
@@ -158,8 +158,18 @@ def replace_own(path: str, data: bytes, *, sync: bool = True) -> None:
     finally:
         os.close(file)
     if not _is_own(path):
-        os.rename(path, path + ".aside")
+        put_aside(path)
     os.replace(fresh, path)
+
+
+def put_aside(path: str) -> None:
+    """Rename what is at `path` to `<path>.aside`. What was put aside before is replaced, but for a
+    folder, which stays: then a number follows. Raises `OSError`."""
+    aside, number = path + ".aside", 1
+    while os.path.lexists(aside) and (os.path.isdir(aside) or os.path.isdir(path)):
+        number += 1
+        aside = f"{path}.aside{number}"
+    os.rename(path, aside)
 
 
 def _is_own(path: str) -> bool:

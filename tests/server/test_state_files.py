@@ -17,11 +17,17 @@ WRITTEN_ANEW = ("daemon.lock", "daemon.log", "sessions.json", "trusted.json", "f
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "link", "another's"])
 @pytest.mark.parametrize("suffix", ["", ".new"])
-def test_what_is_no_file_of_ours_hangs_nothing(home: Path, kind: str, suffix: str) -> None:
+@pytest.mark.parametrize("before", ["", "a folder"])
+def test_what_is_no_file_of_ours_hangs_nothing(
+    home: Path, kind: str, suffix: str, before: str
+) -> None:
+    """`before`: what was put aside earlier."""
     state = home / ".claude-mem" / "daemon"
     state.mkdir(mode=0o700, parents=True)
     for name in ALL:
         path = state / (name + suffix)
+        if before:
+            (state / f"{path}.aside" / "theirs").mkdir(parents=True)
         if kind == "fifo":
             os.mkfifo(path)
         elif kind == "folder":
@@ -48,7 +54,8 @@ def test_what_is_no_file_of_ours_hangs_nothing(home: Path, kind: str, suffix: st
         assert not (state / name).is_symlink(), name
         assert (state / name).stat().st_uid == os.geteuid(), name
         aside = state / (name + suffix + ".aside")
-        assert suffix or os.path.lexists(aside), name
+        assert suffix or os.path.lexists(f"{aside}2" if before else aside), name
+        assert not before or os.listdir(aside) == ["theirs"]
     assert json.loads((state / "trusted.json").read_text())["stores"]
     assert not (home / "elsewhere").exists()
     assert run_to_end(environ, "hooks", "uninstall", "claude-code").returncode == 0

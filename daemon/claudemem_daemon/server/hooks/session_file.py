@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from claudemem_daemon.local import open_own, replace_own
+from claudemem_daemon.local import open_own, put_aside, replace_own
 from claudemem_daemon.server.hooks.model import Mark, Marks, SessionKey
 from claudemem_daemon.server.hooks.sessions import Sessions
 
@@ -90,7 +90,7 @@ def read_sessions(folder: str) -> list[tuple[SessionKey, Marks]]:
         return []
     except OSError:
         with suppress(OSError):
-            os.replace(path, path + ".aside")
+            put_aside(path)
         return []
     lines = data.decode("utf-8", "replace").splitlines()
     return [known for line in lines if (known := _read_line(line)) is not None]
