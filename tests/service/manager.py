@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,7 +94,7 @@ def user_manager(home: Path) -> Iterator[Manager]:
         yield manager
     finally:
         manager.systemctl("stop", "claudemem-daemon.socket", "claudemem-daemon.service")
-        process.send_signal(signal.SIGRTMIN + 24)
+        process.terminate()
         try:
             process.wait(15)
         except subprocess.TimeoutExpired:
