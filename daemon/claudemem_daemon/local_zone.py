@@ -47,6 +47,8 @@ def read_zone(environ: Mapping[str, str]) -> LocalZone:
         file = ZoneFile(SYSTEM_ZONE, _state(SYSTEM_ZONE))
         return LocalZone(_of_file(SYSTEM_ZONE) or UTC, (file,))
     value = value.removeprefix(":")
+    if not value:
+        return LocalZone(UTC)  # the C library means the same, and may call it "Universal"
     if value.startswith("/"):
         return LocalZone(_of_file(value))
     try:

@@ -162,3 +162,9 @@ def test_a_broken_zone_file_is_no_error(
     assert read_zone({}).zone is UTC
     assert read_zone({"TZ": str(tmp_path)}).zone is None
     assert read_zone({"TZ": "../../etc/passwd"}).zone is None
+
+
+@pytest.mark.parametrize("value", ["", ":"])
+def test_an_empty_zone_is_utc(value: str) -> None:
+    """The C library of Debian 13 calls it "Universal"."""
+    assert read_zone({"TZ": value}).zone is UTC
