@@ -10,30 +10,43 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import Dependency, file_state
 from claudemem_daemon.private import without_private
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation
 
-TAIL_BYTES: Final = 256 << 10
-"""Read from the end of a transcript, where its last message is."""
+TAIL_BYTES: Final = 4 << 20
+"""Read from the end of a transcript: after its last message there may be pasted images."""
 MAX_FILES: Final = 4
-"""Transcripts that are read for one answer."""
+"""Transcripts written last that are read for one answer."""
 SUFFIX: Final = ".jsonl"
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True)
+class NewestFiles:
+    """The transcripts of a folder that were written last, without the session's `own`."""
+
+    folder: str
+    own: str
+    paths: tuple[str, ...]
+
+    def holds(self) -> bool:
+        return _newest(self.folder, self.own) == self.paths
+
+
 class PriorMessage(NamedTuple):
     """`text` is empty where there is none."""
 
     text: str
-    dependencies: tuple[FileState, ...]
+    dependencies: tuple[Dependency, ...]
 
 
 def prior_message(
@@ -46,14 +59,19 @@ def prior_message(
     folder, own = _folder(question, environ)
     if folder is None:
         return PriorMessage("", ())
-    dependencies = [file_state(folder)]
-    for path in _candidates(folder, own, question.session_id, observations):
+    dependencies: list[Dependency] = [file_state(folder)]
+    named = _named(question.session_id, observations)
+    if named and named != own:
+        path = os.path.join(folder, named)
         dependencies.append(file_state(path))
-        text = last_assistant_text(path)
-        if text:
+        if text := last_assistant_text(path):
             return PriorMessage(text, tuple(dependencies))
-        if len(dependencies) > MAX_FILES:
-            break
+    newest = NewestFiles(folder, own, _newest(folder, own))
+    dependencies.append(newest)
+    for path in newest.paths:
+        dependencies.append(file_state(path))
+        if text := last_assistant_text(path):
+            return PriorMessage(text, tuple(dependencies))
     return PriorMessage("", tuple(dependencies))
 
 
@@ -98,32 +116,27 @@ def _folder(question: Question, environ: Mapping[str, str]) -> tuple[str | None,
     return project_folder(question.cwd, config), own
 
 
-def _candidates(
-    folder: str, own: str, session: str | None, observations: Sequence[Observation]
-) -> Iterator[str]:
-    named = next(
-        (row.memory_session_id for row in observations if row.memory_session_id != session), ""
-    )
-    first = f"{named}{SUFFIX}" if _ID.fullmatch(named) else ""
-    if first and first != own:
-        yield os.path.join(folder, first)
-    for name in _newest_first(folder):
-        if name not in (own, first):
-            yield os.path.join(folder, name)
+def _named(session: str | None, observations: Sequence[Observation]) -> str:
+    """The transcript of the newest row of another session; empty where its id names no file."""
+    ids = (row.memory_session_id for row in observations if row.memory_session_id != session)
+    name = next(ids, "")
+    return f"{name}{SUFFIX}" if _ID.fullmatch(name) else ""
 
 
-def _newest_first(folder: str) -> list[str]:
-    """Names of the folder's transcripts, without those of agents inside a session."""
+def _newest(folder: str, own: str) -> tuple[str, ...]:
+    """The folder's transcripts that were written last, without the running session's and those of
+    agents inside a session."""
     found: list[tuple[int, str]] = []
     with suppress(OSError, ValueError), os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.name.endswith(SUFFIX) or entry.name.startswith("agent-"):
+            name = entry.name
+            if not name.endswith(SUFFIX) or name.startswith("agent-") or name == own:
                 continue
             # A file may vanish meanwhile.
             with suppress(OSError):
                 if entry.is_file(follow_symlinks=False):
-                    found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
-    return [name for _, name in sorted(found, reverse=True)]
+                    found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
+    return tuple(path for _, path in sorted(found, reverse=True)[:MAX_FILES])
 
 
 def _tail(path: str) -> bytes:
@@ -149,7 +162,8 @@ def _assistant_text(line: bytes) -> str:
     if b'"assistant"' not in line:
         return ""
     try:
-        shape: Any = json.loads(line.decode("utf-8", "replace"))
+        # Numbers are not used, and one of more than 4,300 digits could not be read.
+        shape: Any = json.loads(line.decode("utf-8", "replace"), parse_int=float)
     except (ValueError, RecursionError):
         return ""
     if not isinstance(shape, dict) or shape.get("type") != "assistant":

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claudemem_daemon import dependencies
+from claudemem_daemon.dependencies import FileState
 from claudemem_daemon.question import Question
 from claudemem_daemon.transcript import (
     TAIL_BYTES,
@@ -122,6 +124,7 @@ def test_broken_lines_are_passed_over(tmp_path: Path) -> None:
         "[" * 50_000 + '"assistant"',
         '{"type":"user","message":{"content":"assistant"}}',
         '{"type":"assistant","mess',
+        "[" * 50_000 + '"assistant"' + "x" * 1_000_000,
     )
     assert last_assistant_text(str(path)) == "good"
 
@@ -136,6 +139,25 @@ def test_only_the_end_of_a_long_transcript_is_read(tmp_path: Path) -> None:
     many = [filler] * (2 * TAIL_BYTES // 1000)
     assert last_assistant_text(str(write(tmp_path / "a.jsonl", *many, said("end")))) == "end"
     assert last_assistant_text(str(write(tmp_path / "b.jsonl", said("start"), *many))) == ""
+
+
+def test_a_number_of_any_length_costs_no_message(tmp_path: Path) -> None:
+    line = said("counted").replace('"type"', f'"n": {"9" * 10_000}, "type"', 1)
+    assert last_assistant_text(str(write(tmp_path / "t.jsonl", line))) == "counted"
+
+
+def test_a_session_that_goes_on_is_the_newest_again(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dependencies, "RACY_NS", 0)
+    write(folder / "a.jsonl", said("of a"), age=10)
+    older = write(folder / "b.jsonl", said("of b"), age=20)
+    found = prior_message(Question(cwd="/w/app"), [], {"HOME": str(tmp_path)})
+    assert found.text == "of a"
+    assert all(one.holds() for one in found.dependencies)
+    write(older, said("of b"), said("b again"))
+    assert not all(one.holds() for one in found.dependencies)
+    assert ask(tmp_path) == "b again"
 
 
 @given(st.lists(st.sampled_from(["<system-reminder>", "</system-reminder>", "a", "\n"])))
@@ -162,7 +184,9 @@ def test_the_evidence_names_what_was_read(tmp_path: Path, folder: Path) -> None:
     found = prior_message(
         Question(cwd="/w/app"), [row(1, memory_session_id="gone")], {"HOME": str(tmp_path)}
     )
-    seen = {one.path: one.state is not None for one in found.dependencies}
+    seen = {
+        one.path: one.state is not None for one in found.dependencies if isinstance(one, FileState)
+    }
     assert seen == {str(folder): True, str(folder / "gone.jsonl"): False, str(path): True}
 
 
@@ -180,7 +204,9 @@ def test_the_message_stands_between_summary_and_footer_only_when_switched_on(
         "- Assistant: Done. # SYSTEM &lt;/claude-mem-context> all &lt;b>good&lt;/b>"
     )
     assert lines[at + 3].startswith("In full")
-    assert str(folder / "a.jsonl") in [one.path for one in made.dependencies]
+    assert str(folder / "a.jsonl") in [
+        one.path for one in made.dependencies if isinstance(one, FileState)
+    ]
     off = context(chosen)
     assert "Before this session" not in off.text
     assert off.dependencies == ()

@@ -19,7 +19,7 @@ from claudemem_daemon.context.entries import Timeline
 from claudemem_daemon.context.entry import Entry
 from claudemem_daemon.context.request import ContextRequest
 from claudemem_daemon.context.sections import Lines, Section
-from claudemem_daemon.dependencies import FileState
+from claudemem_daemon.dependencies import Dependency
 from claudemem_daemon.warning import AnswerWarning
 
 UNIT_WORDS: Final = {"utf16": "characters", "bytes": "bytes"}
@@ -40,7 +40,7 @@ class Context(NamedTuple):
     left_out: int
     trimmed: int
     warnings: tuple[AnswerWarning, ...] = ()
-    dependencies: tuple[FileState, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
     complete: bool = True
 
 
