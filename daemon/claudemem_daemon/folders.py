@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from claudemem_daemon.local import MAX_LIST, of_another, open_own, replace_own, state_dir
+from claudemem_daemon.local import MAX_LIST, open_own, replace_own, state_dir
+from claudemem_daemon.permissions import of_another
 
 LIST = "folders.json"
 

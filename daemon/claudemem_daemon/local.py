@@ -117,17 +117,6 @@ def other_owner(path: str) -> int | None:
         return None if owner in (os.geteuid(), 0) else owner
 
 
-def of_another(path: str) -> str | None:
-    """The line that refuses to write where `other_owner` names somebody; None where nobody."""
-    owner = other_owner(path)
-    if owner is None:
-        return None
-    return (
-        f"{path} belongs to user {owner} and this is user {os.geteuid()}: nothing was written; run"
-        f" it as user {owner}, without sudo"
-    )
-
-
 def open_own(path: str, flags: int) -> int:
     """A regular file of ours, opened so that nothing can block; a new one has mode 0600.
 

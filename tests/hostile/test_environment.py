@@ -143,7 +143,7 @@ def test_a_read_only_home_is_named_and_answered_without_a_daemon(
 
     refused = run_after(prefix, filled, "run")
     assert refused.returncode == 1
-    assert "Read-only file system" in refused.stderr
+    assert "read-only file system" in refused.stderr.lower()
     assert f"{filled}/.claude-mem" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     answers_without_a_daemon(prefix, filled)

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from claudemem_daemon.dependencies import all_hold
+from claudemem_daemon.permissions import quoted
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.model import ProjectKey, ProjectKeys
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.settings.configuration import Configuration
 from claudemem_daemon.settings.model import Settings
-from claudemem_daemon.stores.locate import checkout_stores, locate, quoted, store_letter
+from claudemem_daemon.stores.locate import checkout_stores, locate, store_letter
 from claudemem_daemon.stores.model import Located
 from claudemem_daemon.stores.trust import Trust
 from tests.support.stores import add_observation, make_store

@@ -22,7 +22,7 @@ from claudemem_daemon.cli.options import (
 from claudemem_daemon.database_url import is_database
 from claudemem_daemon.diagnostics.fixes import LISTS
 from claudemem_daemon.diagnostics.lists import dropped
-from claudemem_daemon.stores.locate import quoted
+from claudemem_daemon.permissions import quoted
 
 MAX_VALUES = 12
 """Values that the lists leave out, named without --verbose."""

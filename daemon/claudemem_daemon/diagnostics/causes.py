@@ -14,9 +14,9 @@ from claudemem_daemon.diagnostics.age import counted
 from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.diagnostics.fixes import DATA_DIR, LIMIT, LISTS, paste, setting_fix, store_fix
 from claudemem_daemon.diagnostics.lists import MAX_NAMED, dropped, near_misses
+from claudemem_daemon.permissions import quoted
 from claudemem_daemon.settings.exclusion import excluding
 from claudemem_daemon.shapes import of_settings
-from claudemem_daemon.stores.locate import quoted
 
 EXCLUDED: Final = "CLAUDE_MEM_EXCLUDED_PROJECTS"
 TIMEOUT: Final = "CLAUDE_MEM_DAEMON_TIMEOUT_MS"

@@ -17,13 +17,13 @@ from claudemem_daemon.diagnostics.finding import Finding, Severity
 from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log
 from claudemem_daemon.diagnostics.problems import of_answer, of_process, of_silence
 from claudemem_daemon.errors import ClaudememError
-from claudemem_daemon.local import of_another, private_dir, state_dir
+from claudemem_daemon.local import state_dir
+from claudemem_daemon.permissions import folder_trouble
 from claudemem_daemon.question import Question
 from claudemem_daemon.service import manage
 from claudemem_daemon.service.manager import has_manager
 from claudemem_daemon.service.plan import make_plan
 from claudemem_daemon.shapes import OF_SETTINGS
-from claudemem_daemon.stores.locate import quoted
 
 Explain = Callable[[bool], Mapping[str, Any]]
 """Explains the question; takes whether the daemon is to be asked."""
@@ -85,30 +85,13 @@ def report(checks: tuple[Finding, ...]) -> str:
 
 def _folder(environ: Mapping[str, str]) -> Iterator[Finding]:
     folder = state_dir(environ)
-    above = folder
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
-    refused, aside = of_another(folder), f"mv {quoted(above)} {quoted(above + '.aside')}"
-    message, fix = f"{folder} cannot be made: ", ""
-    if private_dir(folder):
+    trouble = folder_trouble(folder)
+    if trouble is not None:
+        yield Finding("state folder", *trouble, "error")
+    elif os.path.lexists(folder):
         yield _ok("state folder", f"{folder} is ours alone")
-        return
-    if refused is not None:
-        message = refused
-    elif not os.path.isdir(above):
-        message, fix = message + f"{above} is not a folder", aside
-    elif above == folder:
-        message, fix = f"{folder} is open to others, or a link", f"chmod 700 {quoted(folder)}"
-        fix = aside if os.path.islink(folder) else fix
-    elif os.access(above, os.W_OK | os.X_OK):
-        yield _ok("state folder", f"{folder} does not exist yet; the daemon makes it")
-        return
-    elif os.statvfs(above).f_flag & os.ST_RDONLY:
-        message += f"{above} is on a read-only file system"
-        fix = "name a folder that you may write in CLAUDEMEM_DAEMON_HOME"
     else:
-        message, fix = message + f"{above} is write-protected", f"chmod u+wx {quoted(above)}"
-    yield Finding("state folder", message, fix, "error")
+        yield _ok("state folder", f"{folder} does not exist yet; the daemon makes it")
 
 
 def _daemon(

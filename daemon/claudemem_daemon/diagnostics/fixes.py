@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from claudemem_daemon.database_url import is_database
-from claudemem_daemon.stores.locate import quoted
+from claudemem_daemon.permissions import access_fix, quoted
 
 DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"
 LIMIT: Final = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
@@ -45,8 +45,8 @@ def _text(value: object) -> object:
 
 
 def store_fixes(path: str, *, own: bool) -> dict[str, str]:
-    """Reason of STORE_REASONS -> what makes the store readable again; `own`: it is claude-mem's, in
-    the data dir."""
+    """Reason of STORE_REASONS -> what makes the store readable again where that does not depend on
+    the file; `own`: it is claude-mem's, in the data dir."""
     name = quoted(path)
     aside = f"mv {name} {quoted(path + '.damaged')}"
     return {
@@ -64,7 +64,6 @@ def store_fixes(path: str, *, own: bool) -> dict[str, str]:
         "wal_pending": f"chmod u+w {quoted(os.path.dirname(path))}",
         "io": f"copy {name} to a local disk and name the copy in CLAUDE_MEM_DAEMON_STORES",
         "slow": "export CLAUDE_MEM_DAEMON_TIMEOUT_MS=5000",
-        "unreadable": f"chmod u+r {name}",
     }
 
 
@@ -82,6 +81,8 @@ def database_fixes(url: str) -> dict[str, str]:
 def store_fix(path: str, reason: str | None, data_dir: object) -> str:
     """What makes a store readable again that cannot be read for `reason`."""
     own = os.path.dirname(path) == data_dir
+    if reason == "unreadable":
+        return access_fix(path)
     if is_database(path):
         return database_fixes(path).get(reason or "", f"psql {quoted(path)} -c 'SELECT 1'")
     return store_fixes(path, own=own).get(reason or "", f"ls -l {quoted(path)}")
@@ -97,7 +98,7 @@ def setting_fix(warning: Mapping[str, str], shape: Mapping[str, Any] | None = No
         if "regular file" in warning["message"]:
             return f"mv {quoted(path)} {quoted(path + '.aside')}"
         if "(Permission denied)" in warning["message"]:
-            return f"chmod u+r {quoted(path)}"
+            return access_fix(path)
         return f"python3 -m json.tool {quoted(path)}"
     if key is None:
         return "claudemem-daemon config"

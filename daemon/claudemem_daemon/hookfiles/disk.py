@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 from claudemem_daemon import folders
 from claudemem_daemon.errors import SettingsError
-from claudemem_daemon.local import of_another
+from claudemem_daemon.permissions import access_fix, of_another
 
 MAX_SETTINGS: Final = 16 << 20
 """Characters of a settings file; what has more was not written for an assistant."""
@@ -33,7 +33,7 @@ def read_file(path: str) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         what = getattr(error, "strerror", None) or "not UTF-8"
-        raise SettingsError(f"{path} cannot be read ({what}); nothing was changed") from None
+        raise SettingsError(_unchanged(path, f"read ({what})", error)) from None
 
 
 def check_writable(path: str) -> None:
@@ -50,7 +50,7 @@ def check_writable(path: str) -> None:
         if not mode & stat.S_IWUSR or not os.access(path, os.W_OK):
             raise SettingsError(
                 f"{path} is write-protected (mode {stat.S_IMODE(mode):04o}); nothing was changed:"
-                " `chmod u+w` it first, or change what makes it"
+                f" `{access_fix(path, 'w')}` first, or change what makes it"
             )
 
 
@@ -64,9 +64,7 @@ def write_file(
         if backup is not None:
             with suppress(OSError):
                 os.unlink(backup)
-        raise SettingsError(
-            f"{path} cannot be written ({error.strerror}); nothing was changed"
-        ) from None
+        raise SettingsError(_unchanged(path, f"written ({error.strerror})", error)) from None
 
 
 def replace_file(path: str, data: bytes, environ: Mapping[str, str], *, like: str) -> None:
@@ -109,6 +107,11 @@ def _overwrite(file: BinaryIO, data: bytes) -> None:
     file.truncate()
     file.flush()
     os.fsync(file.fileno())
+
+
+def _unchanged(path: str, failed: str, error: Exception) -> str:
+    first = f": `{access_fix(path)}` first" if isinstance(error, PermissionError) else ""
+    return f"{path} cannot be {failed}; nothing was changed{first}"
 
 
 def _no_dangling_link(path: str) -> None:

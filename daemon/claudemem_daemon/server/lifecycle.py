@@ -13,7 +13,8 @@ from typing import Final, Literal
 
 from claudemem_daemon import __version__
 from claudemem_daemon.errors import AlreadyRunning, DaemonError
-from claudemem_daemon.local import of_another, open_own, short_dir
+from claudemem_daemon.local import open_own, short_dir
+from claudemem_daemon.permissions import ELSEWHERE, Trouble, folder_trouble
 
 StartedBy = Literal["systemd", "launchd", "hand"]
 
@@ -34,44 +35,22 @@ def started_by(environ: Mapping[str, str]) -> StartedBy:
     return "hand"
 
 
-def _made(path: str) -> os.stat_result:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-        # A umask of the caller may take bits from us, never add any.
-        os.chmod(path, 0o700)
-    return os.lstat(path)
-
-
 def private_folder(path: str) -> None:
     """Make sure that `path` is a folder of ours that nobody else can enter.
 
-    Missing ones are made 0700, those above it as well. One that exists is never mended: who opened
-    it to others may already have put something there. Raises `DaemonError`.
+    Missing ones are made. One that exists is never mended: who opened it to others may already have
+    put something there. Raises `DaemonError`.
     """
-    refused = of_another(path)
-    if refused is not None:
-        raise DaemonError(refused)
-    try:
+    trouble = folder_trouble(path)
+    if trouble is None:
         try:
-            seen = _made(path)
-        except FileNotFoundError:  # a daemon that ended meanwhile removed the folder, being empty
-            seen = _made(path)
-    except OSError as error:
-        raise DaemonError(
-            f"{path} cannot be made: {error.strerror}; CLAUDEMEM_DAEMON_HOME puts it elsewhere"
-        ) from error
-    if stat.S_ISLNK(seen.st_mode):
-        raise DaemonError(f"{path} is a symbolic link; replace it by a folder of your own")
-    if not stat.S_ISDIR(seen.st_mode):
-        raise DaemonError(f"{path} is not a folder; move it away")
-    if seen.st_uid != os.geteuid():
-        raise DaemonError(f"{path} belongs to user {seen.st_uid}, not to you; remove it")
-    if seen.st_mode & 0o077:
-        mode = stat.S_IMODE(seen.st_mode)
-        raise DaemonError(
-            f"{path} is open to others (mode {mode:04o}); look what is in it, then chmod 700 {path}"
-        )
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            trouble = Trouble(f"{path} cannot be made: {error.strerror}", ELSEWHERE)
+        else:
+            trouble = folder_trouble(path)
+    if trouble is not None:
+        raise DaemonError(trouble.line)
 
 
 def socket_folder(folder: str) -> None:

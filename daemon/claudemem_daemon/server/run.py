@@ -39,6 +39,7 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
 
     `environ` loses the variables by which a service manager hands over sockets.
     """
+    os.umask(0o077)
     _fill_standard_streams()
     _forget_checkout(environ)
     by = started_by(environ)

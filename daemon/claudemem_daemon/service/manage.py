@@ -16,7 +16,8 @@ from claudemem_daemon.client import Client
 from claudemem_daemon.errors import DaemonError, ServiceError
 from claudemem_daemon.hookfiles.commands import program_trouble
 from claudemem_daemon.hookfiles.disk import replace_file
-from claudemem_daemon.local import of_another, socket_path, state_dir
+from claudemem_daemon.local import socket_path, state_dir
+from claudemem_daemon.permissions import of_another
 from claudemem_daemon.service.manager import run_command
 from claudemem_daemon.service.plan import ServicePlan, agent_log, launch_agent, unit_folder
 from claudemem_daemon.service.units import LOCAL_ONLY, PLIST, SERVICE, SOCKET, program_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from claudemem_daemon.database_url import is_database, public
 from claudemem_daemon.dependencies import FileDependency, file_identity, file_state
+from claudemem_daemon.permissions import quoted
 from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.repository.names import FolderNames
 from claudemem_daemon.settings.exclusion import nfc
@@ -168,17 +168,6 @@ def store_letter(number: int) -> str:
     """b, c, ... z, then bb, bc, ...: letters alone, for digits follow."""
     turn, place = divmod(number, 25)
     return (store_letter(turn - 1) if turn else "") + chr(ord("b") + place)
-
-
-def quoted(path: str) -> str:
-    """The path as a shell takes it back, odd bytes included."""
-    if path.isprintable():
-        return shlex.quote(path)
-    body = "".join(
-        chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}"
-        for byte in os.fsencode(path)
-    )
-    return f"$'{body}'"
 
 
 def _near(repository: Repository | None, checkouts: Sequence[str]) -> frozenset[str]:

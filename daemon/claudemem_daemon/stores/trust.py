@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from claudemem_daemon.dependencies import FileState, file_state
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.local import MAX_LIST, of_another, open_own, replace_own
+from claudemem_daemon.local import MAX_LIST, open_own, replace_own
 from claudemem_daemon.memo import Memo
+from claudemem_daemon.permissions import of_another
 from claudemem_daemon.stores.checkout import CheckoutFiles
 from claudemem_daemon.warning import AnswerWarning
 
