@@ -9,7 +9,7 @@ on. The daemon, the command line without a daemon and the Python interface all u
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -136,14 +136,12 @@ class Pipeline:
             question.env, _folders(question, repository), self.configuration.home
         )
         question = replace(question, env=own.env)
-        settings = self.configuration.snapshot(question, own.refused)
+        settings = self.configuration.snapshot(question, own)
         if repository is None:
             keys = named_keys(question.projects, settings)
         else:
             keys = project_keys(repository, settings)
-        located = locate(
-            repository, keys, settings, own.env, self.trust, data_dir_of_checkout=own.data_dir
-        )
+        located = locate(repository, keys, settings, self.trust)
         return ResolvedQuestion(question, settings, repository, keys, located, own)
 
     def ask(self, question: Question, deadline: Deadline) -> Answer:
@@ -204,7 +202,7 @@ class Pipeline:
         """The text of rows that were already selected, as many as can be written in time."""
         resolved, selection = answer.resolved, answer.selection
         question, settings = resolved.question, resolved.settings
-        environ = _without(os.environ, resolved.checkout_env.refused)
+        environ = resolved.checkout_env.left(os.environ)
         zone = self._steps.value(("zone", environ.get("TZ")), lambda: read_zone(environ))
         prior = PriorMessage("", ())
         if settings.show_last_message and question.since is None:
@@ -247,12 +245,6 @@ def writing_time(selection: Selection, deadline: Deadline) -> Callable[[], bool]
     joining = sum([JOINING + JOINING_TEXT * shown.row.size for shown in selection.observations])
     until = Deadline(deadline.at - min(joining, deadline.remaining() / 3))
     return lambda: until.passed
-
-
-def _without(environ: Mapping[str, str], refused: frozenset[str]) -> Mapping[str, str]:
-    if not refused:
-        return environ
-    return {name: value for name, value in environ.items() if name not in refused}
 
 
 def _folders(question: Question, repository: Repository | None) -> tuple[str, ...]:

@@ -262,8 +262,8 @@ MUTATIONS: Final = (
     Mutation(
         "what a checkout puts into the environment does not lift an exclusion",
         "settings/checkout_env.py",
-        "frozenset(named_by) & GUARDED",
-        "frozenset[str]()",
+        "name: suspects[name] for name in named_by",
+        "name: suspects[name] for name in ()",
         "settings/test_checkout_env.py",
     ),
     Mutation(

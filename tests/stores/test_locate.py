@@ -41,7 +41,7 @@ class Place:
         snapshot = configuration.snapshot(Question(cwd=None, projects=("app",)))
         return dataclasses.replace(snapshot, **{"data_dir": str(self.data), **values})
 
-    def locate(self, *, env: dict[str, str] | None = None, **settings: Any) -> Located:
+    def locate(self, **settings: Any) -> Located:
         keys = ProjectKeys(
             (ProjectKey("app", "exact", "main", str(self.main), "main"),),
             (),
@@ -49,7 +49,7 @@ class Place:
             (str(self.main), str(self.tree)),
             (),
         )
-        return locate(None, keys, self.settings(**settings), env or {}, self.trust)
+        return locate(None, keys, self.settings(**settings), self.trust)
 
     def claude_settings(self, checkout: Path, value: object, name: str = "settings.json") -> None:
         (checkout / ".claude").mkdir(exist_ok=True)
@@ -170,36 +170,6 @@ def test_the_users_own_store_does_not_wait_because_a_checkout_names_it_too(place
     assert found.warnings == ()
 
 
-def test_a_checkout_cannot_get_in_through_the_hooks_environment(place: Place) -> None:
-    """Claude Code puts the `env` of a project's settings into its hooks' environment."""
-    theirs = make_store(place.root / "theirs" / "claude-mem.db")
-    folder = os.path.dirname(theirs)
-    place.claude_settings(place.main, folder)
-    found = place.locate(env={"CLAUDE_MEM_DATA_DIR": folder}, data_dir=folder)
-    assert paths(found) == []
-    assert [one.reason for one in found.refused] == ["untrusted"]
-
-
-def test_stores_mapped_by_such_a_data_dir_wait_as_well(place: Place) -> None:
-    """Its settings.json is the stranger's too."""
-    theirs = make_store(place.root / "theirs" / "claude-mem.db")
-    second = make_store(place.root / "second.db")
-    folder = os.path.dirname(theirs)
-    place.claude_settings(place.main, folder)
-    found = place.locate(
-        env={"CLAUDE_MEM_DATA_DIR": folder}, data_dir=folder, stores={"*": (second,)}
-    )
-    assert paths(found) == []
-    assert {one.path for one in found.refused} == {theirs, second}
-
-
-def test_the_callers_own_data_dir_is_trusted(place: Place) -> None:
-    mine = make_store(place.root / "mine" / "claude-mem.db")
-    folder = os.path.dirname(mine)
-    found = place.locate(env={"CLAUDE_MEM_DATA_DIR": folder}, data_dir=folder)
-    assert paths(found) == [mine]
-
-
 def test_a_relative_data_dir_of_a_checkout_is_ignored_and_told(place: Place) -> None:
     make_store(place.main / "mem" / "claude-mem.db")
     place.claude_settings(place.main, "mem")
@@ -232,7 +202,7 @@ def test_a_thousand_plain_worktrees_leave_no_evidence_behind(place: Place) -> No
     trees = tuple(str(place.root / "many" / str(n)) for n in range(1000))
     keys = ProjectKeys((ProjectKey("app", "exact", "main", None, "main"),), (), "app", trees, ())
     repository = Repositories(str(place.root)).resolve(str(place.main))
-    found = locate(repository, keys, place.settings(), {}, place.trust)
+    found = locate(repository, keys, place.settings(), place.trust)
     assert len(found.dependencies) < 10
 
 

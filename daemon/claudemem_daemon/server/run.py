@@ -25,7 +25,6 @@ from claudemem_daemon.server.listening import Listening, bind, inherited, taken
 from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import Allocator
 from claudemem_daemon.settings.checkout_env import without_checkouts_word
-from claudemem_daemon.settings.model import DATA_DIR
 from claudemem_daemon.stores.connection import use_no_lookaside
 
 SWITCH_SECONDS: Final = 0.0005
@@ -80,7 +79,7 @@ def _forget_checkout(environ: MutableMapping[str, str]) -> None:
     that one put into the environment."""
     with suppress(OSError):
         own = without_checkouts_word(dict(environ), (os.getcwd(),), home_dir(environ))
-        for name in (*own.refused, *((DATA_DIR,) if own.data_dir else ())):
+        for name in own.refused:
             del environ[name]
 
 

@@ -14,6 +14,7 @@ from claudemem_daemon.hook import DEFAULT_TIMEOUT_MS, TIMEOUT
 from claudemem_daemon.local import home_dir
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
+from claudemem_daemon.settings.checkout_env import NO_CHECKOUT, CheckoutEnv
 from claudemem_daemon.settings.model import (
     ALL_KEYS,
     DATA_DIR,
@@ -80,12 +81,13 @@ class Configuration:
         paths = (layers.path,) if decider is None else (self._at_home.path, layers.path)
         return tuple(dict.fromkeys(paths))
 
-    def snapshot(self, question: Question, refused: frozenset[str] = frozenset()) -> Settings:
+    def snapshot(self, question: Question, checkout: CheckoutEnv = NO_CHECKOUT) -> Settings:
         """Every setting for this question; the same object until one of the files that it was read
-        from changes. `refused` variables do not count, whichever environment has them."""
+        from changes. What is refused to a checkout does not count in the daemon's environment
+        either."""
         with each_path_once():
             return self._memo.value(
-                _key(question, refused), lambda: self._decide(question, refused)
+                _key(question, checkout), lambda: self._decide(question, checkout)
             )
 
     @property
@@ -142,9 +144,9 @@ class Configuration:
             warnings=settings.warnings,
         )
 
-    def _decide(self, question: Question, refused: frozenset[str]) -> Settings:
+    def _decide(self, question: Question, checkout: CheckoutEnv) -> Settings:
         caller = _ours(question.env)
-        daemon = {name: value for name, value in self._environ.items() if name not in refused}
+        daemon = checkout.left(self._environ)
         revision = 0
         while revision != self.revision:
             # A change that is seen here, or in another thread meanwhile, has a number of its own.
@@ -212,9 +214,10 @@ class Configuration:
             self.revision += 1
 
 
-def _key(question: Question, refused: frozenset[str] = frozenset()) -> Hashable:
+def _key(question: Question, checkout: CheckoutEnv = NO_CHECKOUT) -> Hashable:
     """Settings do not depend on the folder, nor on who asks."""
     asked = question.limit, question.types, question.concepts, question.scope, question.full
+    refused = frozenset(checkout.refused.items())
     return "settings", frozenset(_ours(question.env).items()), asked, refused
 
 

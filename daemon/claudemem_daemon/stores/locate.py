@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -15,6 +15,7 @@ from claudemem_daemon.repository.model import ProjectKeys, Repository
 from claudemem_daemon.repository.names import FolderNames
 from claudemem_daemon.settings.exclusion import nfc
 from claudemem_daemon.settings.model import Settings
+from claudemem_daemon.settings.parsers import shown
 from claudemem_daemon.stores.checkout import STORE_NAME, Named, store_file
 from claudemem_daemon.stores.failures import store_error, unreachable
 from claudemem_daemon.stores.model import Located, StoreRef, StoreReport
@@ -32,42 +33,33 @@ def locate(
     repository: Repository | None,
     keys: ProjectKeys,
     settings: Settings,
-    caller_env: Mapping[str, str],
     trust: Trust,
-    *,
-    data_dir_of_checkout: bool = False,
 ) -> Located:
     """All stores of these keys together, each file once; opens none of them.
 
     In this order: what CLAUDE_MEM_DAEMON_STORES maps to a checkout of the repository or to `*`,
     what the checkouts name themselves, the shared store. The checkouts' own need an `allow` first,
-    unless the user named the same file as well. A caller's CLAUDE_MEM_DATA_DIR that a checkout
-    named is the checkout's: assistants put a project's `env` into their hooks' environment, so it
-    would otherwise get around `allow`.
+    unless the user named the same file as well.
     """
     checkouts = keys.checkouts
     search = _Search(trust, dependencies=[*trust.read().dependencies])
     named = _named(search, keys, _near(repository, checkouts))
-    by_checkout = data_dir_of_checkout or (
-        "CLAUDE_MEM_DATA_DIR" in caller_env and _theirs(settings.data_dir, named)
-    )
     for rule, value in _mapped(search, (*checkouts, *_known_by(repository, keys)), settings):
         if is_database(value):
             search.add_database(value, rule)
         else:
-            search.add(store_file(value), rule, "user", trusted=not by_checkout)
+            search.add(store_file(value), rule, "user", trusted=True)
     shared = os.path.join(settings.data_dir, STORE_NAME)
     # Looked at before the checkouts' own, listed after them: a file that is both is the user's.
-    if not by_checkout:
-        search.users = _identity(shared)
+    search.users = _identity(shared)
     for store in named:
         if store.path is not None:
             search.add(store.path, store.rule, "checkout")
             continue
-        ignored = f"CLAUDE_MEM_DATA_DIR {store.value!r} is ignored: not an absolute path"
+        ignored = f"CLAUDE_MEM_DATA_DIR {shown(store.value)} is ignored: not an absolute path"
         message = f"{store.file}: {ignored}"
         search.warnings.append(AnswerWarning("store_path_relative", message, path=store.file))
-    search.add(shared, "shared store", "default", trusted=not by_checkout)
+    search.add(shared, "shared store", "default", trusted=True)
     return Located(
         search.lettered(shared),
         tuple(search.refused),
@@ -130,7 +122,9 @@ class _Search:
         if named_by == "default" and absent:
             return
         message = error.message if named_by == "default" else f"{error.message} ({rule})"
-        warned = named_by == "user" or not absent
+        # Of a checkout's own words a store is known only once it was allowed.
+        known = named_by != "checkout" or os.path.realpath(path) in self.trust.read().stores
+        warned = named_by == "user" or (known and not absent)
         self._leave_out(path, rule, error.reason, message, warned=warned)
 
     def _leave_out(
@@ -199,12 +193,6 @@ def _named(search: _Search, keys: ProjectKeys, near: frozenset[str]) -> list[Nam
             if path.startswith(checkout + "/") and not os.path.exists(path):
                 search.dependencies.append(file_state(path))
     return named
-
-
-def _theirs(data_dir: str, named: Sequence[Named]) -> bool:
-    """Whether a checkout's own file names this data dir."""
-    store = os.path.realpath(os.path.join(data_dir, STORE_NAME))
-    return any(s.path is not None and os.path.realpath(s.path) == store for s in named)
 
 
 def _mapped(search: _Search, checkouts: Sequence[str], settings: Settings) -> list[tuple[str, str]]:
