@@ -151,6 +151,21 @@ def test_a_store_that_is_too_big_is_not_said_to_be_empty() -> None:
         assert count["reasons"].get("included", 0) in (0, 5)
 
 
+def test_rows_whose_ids_are_no_numbers_were_not_out_of_time() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (path,) = build(folder, [("13.25.3", [{"project": "app", "title": "good"}])])
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("ALTER TABLE observations RENAME TO numbered")
+            db.execute("CREATE TABLE observations AS SELECT * FROM numbered")
+            db.execute("INSERT INTO observations SELECT * FROM numbered")
+            db.execute("UPDATE observations SET id = 'x', title = 'bad' WHERE rowid = 2")
+            db.commit()
+        shape = ask_why(path).as_json()
+    (count,) = shape["counts"]
+    assert count["reasons"] == {"included": 1, "unreadable": 1}
+    assert count["rows"] == 2
+
+
 class Over(Deadline):
     """Time is over whenever that is asked, though some is left."""
 

@@ -38,6 +38,7 @@ ENDS: Final = {
     "platform_filtered": ("of another assistant", "other assistant's"),
     "other_repository": ("of another repository", "other repository's"),
     "duplicate_of": ("the same as another row", "duplicates"),
+    "unreadable": ("with an id or a value that cannot be read", "cannot be read"),
     "not_read": ("not compared in time", "not compared in time"),
     "over_limit": ("beyond the limit", "beyond the limit"),
     "over_size": ("beyond the size", "beyond the size"),

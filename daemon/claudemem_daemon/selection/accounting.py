@@ -37,10 +37,12 @@ Disposition = Literal[
     "other_repository",
     "over_limit",
     "over_size",
+    "unreadable",
     "not_read",
 ]
-"""Where a row ends: at the first filter, in the order of the selection, that drops it. not_read: time
-was over before it was compared with others."""
+"""Where a row ends: at the first filter, in the order of the selection, that drops it. unreadable: its
+id is no number, or a value cannot be read. not_read: time was over before it was compared with
+others."""
 
 _PASSING: Final = frozenset({"included", "over_limit", "over_size"})
 COUNTING: Final = 0.6
@@ -109,8 +111,10 @@ def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Account
     compared = _compare(accounts, sources, until, shown)
     # Rows that were not compared are older than all that were.
     rest: Disposition = "over_limit" if counted and accounts.full else "not_read"
+    finished = not (until.passed or sources.cut)
     for (store, key), rows in passing.items():
-        accounts.count(store, key, rest, rows - compared[store, key])
+        reason: Disposition = "unreadable" if finished and store not in sources.failures else rest
+        accounts.count(store, key, reason, rows - compared[store, key])
     return accounts
 
 
