@@ -609,6 +609,25 @@ def test_no_row_opens_a_tag_or_a_heading_in_a_pipe(world: World) -> None:
     assert re.search(r"^   \\# x ", ours(world, "projects").stdout, re.MULTILINE)
 
 
+def test_a_fix_in_a_pipe_is_pasted_though_no_tag_opens(world: World) -> None:
+    folder = world.root / "a<b>  c"
+    world.repository(folder)
+    own = make_store(folder / ".claude-mem" / "claude-mem.db")
+    add_observation(own, project=folder.name, title="theirs", type="bug<fix")
+    asked = [ours(world, words, cwd=folder) for words in ("status", "context", "worktrees")]
+    texts = [done.stdout + done.stderr for done in asked]
+    assert not re.search("<[^' -]", "".join(texts))
+    found = [re.findall("(?:fix|next): (.* allow .*)", text) for text in texts]
+    assert [len(commands) for commands in found] == [1, 1, 1]
+    program = str(Path(command()[0]).parent)
+    environ = clean_environ(world.home, PATH=f"{program}:{os.environ['PATH']}")
+    subprocess.run(["sh", "-ec", found[0][0]], env=environ, check=True, stdout=subprocess.PIPE)
+    assert found[1] == found[2] == found[0]
+    (fix,) = re.findall("fix: put (.*) into ", ours(world, "explain", cwd=folder).stdout)
+    world.settings(f"{{{fix}}}")
+    assert world.titles(folder) == ["theirs"]
+
+
 def test_the_manual_names_every_command_and_completion_works(world: World) -> None:
     page = ours(world, "man").stdout
     for name in COMMANDS:

@@ -13,6 +13,7 @@ from claudemem_daemon.cli.ask import explained
 from claudemem_daemon.cli.options import (
     json_option,
     make_question,
+    pasteable,
     path_text,
     plain,
     print_json,
@@ -69,7 +70,7 @@ def _print(shape: dict[str, Any], *, verbose: bool, seconds: float) -> None:
         screen.show(out, picture.timeline(shape, out.width))
     if verbose:
         for line in _details(shape):
-            screen.say(line, whole=line.startswith("  sqlite3 "))
+            screen.say(line, whole=line.startswith(("  sqlite3 ", "  psql ")))
         screen.say(f"\nanswered in {seconds * 1000:.1f} ms")
     elif not shape["observation"]:
         more = "\n`explain ID` is about one row; --verbose adds settings, keys, stores and SQL"
@@ -83,7 +84,7 @@ def _print_fate(fate: dict[str, Any]) -> None:
     why = "" if inside else f": {plain(fate['detail'], 400)}"
     screen.say(f"{fate['ref']}{where} {verb} ({fate['disposition']}){why}", "bold")
     if fate["fix"]:
-        screen.say(f"  fix: {plain(fate['fix'], 1000)}", "green", whole=True)
+        screen.say(f"  fix: {pasteable(fate['fix'])}", "green", whole=True)
     if fate["project"] is None:
         return
     screen.say(plain(fate["title"] or "(untitled)", 300), label="  title     ")
@@ -125,7 +126,7 @@ def _details(shape: dict[str, Any]) -> list[str]:
     lines.append("\nkeys")
     lines += [
         f"  {plain(key['key'], 200)}{'...' if key['match'] == 'prefix' else ''}"
-        f"  {key['role']}: {key['rule']}"
+        f"  {key['role']}: {plain(key['rule'], 400)}"
         for key in shape["keys"]
     ] or ["  none"]
     lines.append("\nstores")
@@ -136,7 +137,8 @@ def _details(shape: dict[str, Any]) -> list[str]:
     ] or ["  none"]
     for query in shape["queries"]:
         lines += [f"\nquery of {path_text(query['store'])}: plan {query['plan']}"]
-        lines += [f"  {_command(query['store'], query['sql'], query['parameters'])}"]
+        command = _command(query["store"], query["sql"], query["parameters"])
+        lines += [f"  {pasteable(command)}"]
         lines += [f"  {plain(step, 200)}" for step in query["query_plan"]]
     return lines
 

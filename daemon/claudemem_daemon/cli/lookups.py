@@ -15,6 +15,7 @@ from claudemem_daemon.cli.options import (
     json_option,
     limit_option,
     make_question,
+    pasteable,
     place_options,
     plain,
     print_json,
@@ -117,7 +118,7 @@ def _print_projects(shape: dict[str, Any]) -> None:
             why = f"looks like {plain(project['resembles'], 200)}: {plain(project['why'], 300)}"
         screen.say(
             f"? {plain(project['key'], 200)}: {why}. To make its rows this repository's, put this"
-            f" into settings.json: {plain(project['alias'], 2000)}",
+            f" into settings.json: {pasteable(project['alias'])}",
             "yellow",
         )
     screen.warn(shape["warnings"])

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import click
 
-from claudemem_daemon.context.sanitize import one_line, tagless
+from claudemem_daemon.context.sanitize import TAG, one_line, tagless
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.local import caller_environment
 from claudemem_daemon.question import Question, contradiction
@@ -170,12 +170,23 @@ def plain(text: str, limit: int = 200) -> str:
     return shown.encode("utf-8", "replace").decode()
 
 
+def pasteable(text: str) -> str:
+    """A fix or a command, whole, as it is pasted into a shell or into settings.json. In a pipe no tag
+    opens: `<` is written as JSON or a shell's quotes allow it, with the same meaning."""
+    line = " ".join(map(one_line, text.split(" ")))
+    if not sys.stdout.isatty():
+        in_quotes = "\\x3c" if " $'" in line else "<''"
+        escaped = "\\u003c" if line.startswith(('put "', '"')) else in_quotes
+        line = TAG.sub(lambda _: escaped, line)
+    return line.encode("utf-8", "replace").decode()
+
+
 def path_text(path: str) -> str:
-    """A path as a person reads it: odd bytes and control characters escaped."""
-    if path.isprintable():
-        return path
-    raw = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
+    """A path as a person reads it: odd bytes and control characters escaped; in a pipe no tag opens."""
+    if not path.isprintable():
+        raw = os.fsencode(path).decode("utf-8", "backslashreplace")
+        path = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
+    return path if sys.stdout.isatty() else tagless(path)
 
 
 def print_json(shape: object) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from claudemem_daemon.cli.options import colours, path_text, plain
+from claudemem_daemon.cli.options import colours, pasteable, path_text, plain
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -26,6 +26,7 @@ PLAIN_SIGNS: Final = str.maketrans({"█": "#", "░": ".", "…": "~"})
 """For terminals that know no others."""
 BLANK_END: Final = re.compile(r"(?: |\x1b\[[\d;]*m)+$", re.MULTILINE)
 """Of a line, perhaps with colours that end there."""
+COMMAND_END: Final = re.compile(r"`(claudemem-daemon [^`]+)`$")
 MIN_FREE: Final = 18
 """Columns that a text which may be folded gets at least."""
 FREE: Final = ("TITLE", "PATH", "PROJECT", "KEY", "KEYS", "VALUE", "STORE", "FROM")
@@ -109,13 +110,14 @@ def finding(
     say(home(text) if terminal else text, style, errors=errors, label=label)
     if fix:
         lead = " " * max(2, len(label))
-        say(f"{lead}fix: {plain(fix, 2000)}", "green", errors=errors, whole=True)
+        say(f"{lead}fix: {pasteable(fix)}", "green", errors=errors, whole=True)
 
 
 def warn(warnings: Iterable[dict[str, str]], *, errors: bool = True) -> None:
-    """What goes with an answer, on standard error."""
+    """What goes with an answer, on standard error; a command at the end of a message can be copied."""
     for warning in warnings:
-        finding(warning["message"], errors=errors)
+        command = COMMAND_END.search(warning["message"])
+        finding(warning["message"], command[1] if command else "", errors=errors)
 
 
 def causes(shape: dict[str, Any], *, errors: bool = False, told: str = "") -> None:
@@ -125,7 +127,7 @@ def causes(shape: dict[str, Any], *, errors: bool = False, told: str = "") -> No
         if cause["sentence"] not in told:
             finding(cause["sentence"], cause["fix"], errors=errors)
         elif cause["fix"]:
-            say(f"fix: {plain(cause['fix'], 2000)}", "green", errors=errors, whole=True)
+            say(f"fix: {pasteable(cause['fix'])}", "green", errors=errors, whole=True)
     told = "\n".join((told, *(cause["sentence"] for cause in shape["causes"])))
     warn((found for found in shape["warnings"] if found["message"] not in told), errors=errors)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from claudemem_daemon.cli.options import plain
+from claudemem_daemon.cli.options import pasteable, plain
 from claudemem_daemon.cli.screen import finding, home, say
 from claudemem_daemon.diagnostics.age import age, counted, duration
 from claudemem_daemon.diagnostics.problems import Headline
@@ -39,7 +39,7 @@ def print_page(shape: dict[str, Any], head: Headline) -> None:
     for found in problems:
         _print_finding(found, shape["next"])
     say("")
-    say(f"next: {plain(shape['next'], 2000)}", "bold", whole=True)
+    say(f"next: {pasteable(shape['next'])}", "bold", whole=True)
 
 
 def _print_finding(found: dict[str, str], following: str) -> None:

@@ -44,7 +44,7 @@ _MARKUP: Final = re.compile(
     r"|\\(?=[!-/:-@\[-`{-~]|$)"  # a backslash that Markdown would take for an escape
     r"|&(?=#?[0-9A-Za-z]{1,32};)"  # an entity that a reader would decode
 )
-_TAG: Final = re.compile(r"<(?![\s=<\d-])")
+TAG: Final = re.compile(r"<(?![\s=<\d-])")
 _HEADING: Final = re.compile(r"#{1,6}(?: |$)")
 _MARKUP_SIGNS: Final = "`|[]<\\&"
 """What markup begins with: `in` is much faster than the pattern."""
@@ -90,7 +90,7 @@ def inert(raw: str, max_chars: int | None = None) -> str:
 
 def tagless(text: str) -> str:
     """`text`, in which `<` begins no tag; comparisons and arrows stay. Nor is it a heading."""
-    shown = _TAG.sub("&lt;", text)
+    shown = TAG.sub("&lt;", text)
     return "\\" + shown if _HEADING.match(shown) else shown
 
 
