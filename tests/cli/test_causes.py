@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +314,33 @@ def test_a_damaged_store_is_named(world: World) -> None:
         shape = json.loads(ours(world, "explain", "--json").stdout)
         paste(world, shape["causes"][0]["fix"])
         assert json.loads(ours(world, "query", "--json").stdout)["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("DROP TABLE session_summaries", "session_summaries cannot be read: a view in its place"),
+        ("PRAGMA writable_schema = 1", "a part cannot be read: malformed database schema"),
+    ],
+)
+def test_a_broken_table_is_named_and_rows_are_shown(world: World, change: str, told: str) -> None:
+    world.row("app", title="of the whole table")
+    with closing(sqlite3.connect(world.store)) as db:
+        db.execute(change)
+        if change.startswith("DROP"):
+            db.execute("CREATE VIEW session_summaries AS SELECT * FROM nowhere")
+            fix = f"sqlite3 {world.store} .schema"
+        else:
+            db.execute(
+                "INSERT INTO sqlite_schema VALUES ('trigger', 't', 't', 0, 'CREATE TRIGGER t AFTER')"
+            )
+            fix = f"mv {world.store} {world.store}.damaged && sqlite3 "
+        db.commit()
+    assert "of the whole table" in said(world, "context")
+    for asked in ("context", "status", "doctor", "explain"):
+        text = said(world, asked)
+        assert f"{world.store}: {told}" in text, (asked, text)
+        assert asked == "context" or re.search(f"(fix|next): {re.escape(fix)}", text), asked
 
 
 def test_an_observer_that_fails_is_named(world: World) -> None:

@@ -95,13 +95,21 @@ def reasons(shape: Mapping[str, Any]) -> Counter[str]:
 
 
 def _warnings(shape: Mapping[str, Any]) -> Iterator[Finding]:
-    """Why nothing at all is answered for this folder, and a broken link to its repository."""
+    """Why nothing at all is answered for this folder, a broken link to its repository, and broken
+    tables."""
     for warning in shape["warnings"]:
         code = warning["code"]
         if code == "excluded":
             yield Finding(code, warning["message"], _not_excluded(shape, warning))
         elif code in _UNANSWERED and not rows_here(shape):
             yield Finding(code, warning["message"], _UNANSWERED[code])
+        elif code == "store_tables":
+            path = warning["path"]
+            damaged = "malformed" in warning["message"]
+            fix = store_fix(path, "corrupt", shape["settings"][DATA_DIR]["value"])
+            yield Finding(
+                code, warning["message"], fix if damaged else f"sqlite3 {quoted(path)} .schema"
+            )
         elif code in ("git_unreadable", "git_contradicted"):
             closed = "may not be looked into" in warning["message"]
             remedy = "chmod -R a+rX .git" if closed else "git worktree repair"

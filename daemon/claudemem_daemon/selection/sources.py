@@ -269,6 +269,10 @@ class Sources:
         rows after them."""
         for path, error in self.failures.items():
             yield AnswerWarning(f"store_{error.reason}", error.message, path=path)
+        for source in self.opened:
+            if left_out := source.reader.schema.left_out:
+                path = source.ref.path
+                yield AnswerWarning("store_tables", f"{path}: {left_out}", path=path)
         yield from self.lost.warnings("read")
         yield from large_cells(rows)
         if self.room < 0:

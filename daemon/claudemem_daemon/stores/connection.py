@@ -32,13 +32,14 @@ STEPS: Final = 2000
 """Virtual machine steps between two calls of the guard: a call costs about a microsecond, the steps a
 few hundred at most."""
 
-_ALWAYS: Final = (
+_FIRST: Final = (
     "PRAGMA query_only = 1",
     "PRAGMA mmap_size = 0",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cell_size_check = 1",
     # In KiB. Small, for there may be dozens of stores; the system's page cache holds the rest.
     "PRAGMA cache_size = -256",
+    "SELECT 1 FROM sqlite_schema LIMIT 1",
 )
 _SCHEMA_SIZE: Final = (
     "SELECT count(*), total(rootpage), total(length(sql)), total(length(name)) FROM sqlite_schema"
@@ -105,6 +106,8 @@ class Connection:
         self.schema_version = 0
         self.schema_size: tuple[apsw.SQLiteValue, ...] = ()
         """How much `fits` found; empty before."""
+        self.schema_damage: str | None = None
+        """What SQLite says of the first part of the schema that it cannot parse."""
         self._checked: State | None = None
         self.db = db = _opened(path, mode, 48)
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
@@ -118,7 +121,20 @@ class Connection:
         """Open the file, once before the first query: only a statement tells whether it can be
         read."""
         self.wait_until(deadline)
-        for statement in (*_ALWAYS, "SELECT 1 FROM sqlite_schema LIMIT 1"):
+        try:
+            self._run(*_FIRST)
+        except apsw.CorruptError as error:
+            if "schema" not in str(error):
+                raise
+            self.schema_damage = str(error)
+            # Makes SQLite use all that it can parse; it must not be so defensive when it is told.
+            self.db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+            self._run("PRAGMA writable_schema = 1")
+            self.db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            self._run(*_FIRST)
+
+    def _run(self, *statements: str) -> None:
+        for statement in statements:
             self.db.execute(statement, can_cache=False).fetchall()
 
     def wait_until(self, deadline: Deadline) -> None:

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import apsw
 
 from claudemem_daemon.errors import StoreError
+from claudemem_daemon.stores.model import Schema
 
 T = TypeVar("T")
 
@@ -114,17 +115,23 @@ def until_damage(rows: Iterable[T], damage: list[StoreError]) -> Iterator[T]:
 
 
 def by_halves(
-    ids: Sequence[int], read: Callable[[Sequence[int]], Iterator[T]], damage: list[StoreError]
+    ids: Sequence[int],
+    schema: Schema,
+    read: Callable[[Schema, Sequence[int]], Iterator[T]],
+    damage: list[StoreError],
 ) -> Iterator[T]:
     """The rows that `read` gives of `ids`; where it meets a damaged page, those of each half by
-    itself, so that a row may come again. `damage` gets what stopped it."""
+    itself, so that a row may come again. A row whose session cannot be read counts as one without
+    a session. `damage` gets what stopped it."""
     try:
-        yield from read(ids)
+        yield from read(schema, ids)
     except StoreError as error:
         if error.reason not in DAMAGED:
             raise
         damage.append(error)
         middle = len(ids) // 2
         if middle:
-            yield from by_halves(ids[:middle], read, damage)
-            yield from by_halves(ids[middle:], read, damage)
+            yield from by_halves(ids[:middle], schema, read, damage)
+            yield from by_halves(ids[middle:], schema, read, damage)
+        elif schema.sessions:
+            yield from by_halves(ids, schema._replace(sessions=frozenset()), read, damage)

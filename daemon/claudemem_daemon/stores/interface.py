@@ -93,8 +93,18 @@ class StoreReader(Protocol):
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
         """The same in pages, none of them empty."""
         with closing(self.flow(table, wanted, page)) as flow:
-            while rows := list(islice(flow, page)):
-                yield rows
+            rows: list[Candidate] = []
+            try:
+                while not rows:
+                    rows.extend(islice(flow, page))
+                    if not rows:
+                        return
+                    yield rows
+                    rows = []
+            except StoreError:
+                if rows:
+                    yield rows
+                raise
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         """The rows themselves as they are read, in no order, without those that cannot be."""

@@ -72,6 +72,8 @@ class Schema(NamedTuple):
     observations and session_summaries tables."""
     loose_ids: frozenset[str] = frozenset()
     """Tables whose ids are not SQLite's row ids, so that they can be text, NULL or not unique."""
+    left_out: str = ""
+    """What is there and cannot be read, and why, in one line for the user."""
 
     def columns(self, table: str) -> frozenset[str]:
         return self.observations if table == "observations" else self.summaries

@@ -31,7 +31,8 @@ def present(
             parameters += found.parameters
         if names:
             if schema.index_on(table, column) is None:
-                having = f"SELECT DISTINCT {column} AS value FROM {table} WHERE {column} IN {LIST}"
+                name = f"{column} COLLATE BINARY"
+                having = f"SELECT DISTINCT {name} AS value FROM {table} WHERE {name} IN {LIST}"
             else:
                 rows = f"SELECT 1 FROM {schema.by_index(table, column)} WHERE {column} = value"
                 having = f"SELECT value FROM {EACH} WHERE EXISTS ({rows})"
@@ -54,13 +55,15 @@ def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> 
     """Every value of the column that starts with `prefix`, once."""
     index = schema.index_on(table, column)
     high = _after(prefix)
-    below, bound = ("", ()) if high is None else (f" AND {column} < ?", (high,))
+    # An index that is used has this order.
+    name = column if index is not None else f"{column} COLLATE BINARY"
+    below, bound = ("", ()) if high is None else (f" AND {name} < ?", (high,))
     if index is not None:
         text = _hops({table: index}, column, "?", "hop.name", below)
         return Statement(text, (prefix, *bound, *bound))
     return Statement(
-        f"SELECT DISTINCT {column} AS name FROM {table}"
-        f" WHERE {_is_name(column)} AND {column} >= ?{below}",
+        f"SELECT DISTINCT {name} AS name FROM {table}"
+        f" WHERE {_is_name(column)} AND {name} >= ?{below}",
         (prefix, *bound),
     )
 

@@ -188,12 +188,12 @@ class Search:
     def among(self, ids: Sequence[int]) -> Iterator[Candidate]:
         """Those of `ids` that match, in order. What was found comes before an error."""
         try:
-            self._found.update(self._rows(self._matching(ids)))
+            self._found.update(self._matching_rows(self._schema, ids))
         finally:
             yield from self._give(self._found)
 
-    def _matching(self, ids: Sequence[int]) -> Statement:
-        return sql.matching(self._schema, self._table, self._wanted, ids)
+    def _matching_rows(self, schema: Schema, ids: Sequence[int]) -> Iterator[Candidate]:
+        return self._rows(sql.matching(schema, self._table, self._wanted, ids))
 
     def _all(self, plan: Plan = "project") -> Iterator[Candidate]:
         for statement in self.statements(plan):
@@ -215,8 +215,7 @@ class Search:
             ids.sort(reverse=True)
             for start in range(0, len(ids), AT_ONCE):
                 some = ids[start : start + AT_ONCE]
-                rows = by_halves(some, lambda some: self._rows(self._matching(some)), damage)
-                self._found.update(rows)
+                self._found.update(by_halves(some, self._schema, self._matching_rows, damage))
         finally:
             yield from self._give(self._found)
 
@@ -262,7 +261,7 @@ class Search:
         late = sql.out_of_order(self._schema, self._table, since, below, above, MAX_OUT_OF_ORDER)
         ids = [int(row[0] or 0) for row in self._reading.ask(late, None)]
         if ids and len(ids) < MAX_OUT_OF_ORDER:
-            self._found.update(self._rows(self._matching(ids)))
+            self._found.update(self._matching_rows(self._schema, ids))
         return len(ids) < MAX_OUT_OF_ORDER
 
     def _by_time(self, *tries: Plan, learn: bool = False) -> Iterator[Candidate]:

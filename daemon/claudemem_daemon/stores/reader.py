@@ -204,12 +204,12 @@ class SqliteReader(StoreReader):
         few = len(chosen) <= MAX_REMEMBERED
         damage: list[StoreError] = []
 
-        def read(ids: Sequence[int]) -> Iterator[Cells]:
-            return self._flow(sql.wide(self.schema, table, ids))
+        def read(schema: Schema, ids: Sequence[int]) -> Iterator[Cells]:
+            return self._flow(sql.wide(schema, table, ids))
 
         for start in range(0, len(chosen), WIDE_ROWS):
             ids = [candidate.id for candidate in chosen[start : start + WIDE_ROWS]]
-            for cells in by_halves(ids, read, damage):
+            for cells in by_halves(ids, self.schema, read, damage):
                 candidate = wanted.get(row_id(cells[0]))
                 # Ids that are not unique can be another project's as well.
                 if candidate is None or candidate.project not in ("", text(cells[1])):

@@ -91,14 +91,13 @@ NARROW: Final = ", ".join(
 
 
 def among(expression: str, names: Sequence[str]) -> Statement:
-    """Whether the expression is one of the names. The text is the same for any two or more: SQLite
-    takes a statement apart once."""
+    """Whether the expression is one of the names, byte for byte whatever collation the column has.
+    The text is the same for any two or more: SQLite takes a statement apart once."""
+    exactly = f"{expression} COLLATE BINARY"
     if len(names) != 1:
-        return Statement(f"{expression} IN {LIST}", (as_list(names),))
+        return Statement(f"{exactly} IN {LIST}", (as_list(names),))
     name = raw(names[0])
-    return Statement(
-        f"{expression} = {'?' if isinstance(name, str) else 'CAST(? AS TEXT)'}", (name,)
-    )
+    return Statement(f"{exactly} = {'?' if isinstance(name, str) else 'CAST(? AS TEXT)'}", (name,))
 
 
 def among_listed(expression: str, values: Sequence[str]) -> Statement:

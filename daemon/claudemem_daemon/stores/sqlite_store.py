@@ -263,6 +263,7 @@ class SqliteStore:
         known = self._schema
         if known is not None and known[0] == key:
             return known[1]
-        schema = probe(connection.db, self.path)
-        self._schema = (key, schema)
+        schema = probe(connection.db, self.path, connection.schema_damage)
+        # What is damaged now may be mended without a change of the schema.
+        self._schema = (key if not schema.left_out else (), schema)
         return schema
