@@ -33,9 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("long")
         config.option.timeout = 3600
     adopt_orphans()
-    # A folder of our own, so that what a test leaves in it is its own; pytest's stay beside it.
+    # A folder of our own, so that what a test leaves in it is its own; pytest's stay elsewhere. Not
+    # in TMPDIR: the one of macOS is behind a link, and too long for the address of a socket in it.
     os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.gettempdir()
-    folder = os.path.join(tempfile.gettempdir(), f"{os.getpid():x}")
+    folder = os.path.join(os.path.realpath("/tmp"), f"cm-{os.getpid():x}")
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed and had our process id
     os.mkdir(folder)
     config.add_cleanup(lambda: os.rmdir(folder))

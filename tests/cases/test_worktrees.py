@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from tests.cases.world import World
+from tests.support.files import needs_names_of_bytes
 
 
 def test_every_worktree_sees_the_rows_of_all(world: World) -> None:
@@ -240,6 +241,7 @@ def test_the_reason_of_a_lock_is_no_worktree(world: World) -> None:
     assert not any("evil" in (project["path"] or "") for project in answer["projects"])
 
 
+@needs_names_of_bytes
 def test_a_name_that_is_no_utf8_survives_the_round_trip(world: World) -> None:
     """Case non-utf8-path."""
     app = world.repository("app")

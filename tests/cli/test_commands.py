@@ -425,6 +425,7 @@ def test_a_stop_is_in_the_log(world: World) -> None:
         assert "asked to stop" in file.read()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_no_bug_of_ours(world: World) -> None:
     done = subprocess.run(
         ["sh", "-c", f"{command()[0]} query --json > /dev/full"],

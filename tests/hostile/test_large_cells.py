@@ -63,12 +63,6 @@ def store(home: Path) -> str:
     return path
 
 
-def memory(daemon: Daemon, what: str) -> int:
-    """A line of the process's status, in KiB."""
-    status = Path(f"/proc/{daemon.pid}/status").read_text(encoding="ascii")
-    return int(next(line for line in status.splitlines() if line.startswith(what)).split()[1])
-
-
 def ask(daemon: Daemon, repository: Path) -> dict[str, Any]:
     """All routes that read rows; what the query says."""
     body = {"cwd": str(repository)}
@@ -127,7 +121,7 @@ def test_a_large_text_is_cut_and_says_so(
 ) -> None:
     size = 40 * MIB
     add_observation(store, **{column: "wörd " * (size // 6)})
-    idle = memory(daemon, "VmRSS")
+    idle = daemon.memory_kb()
     shape = ask(daemon, repository)
     row = next(one for one in shape["observations"] if one["id"] == LARGE)
     assert len(shape["observations"]) == LARGE
@@ -136,7 +130,7 @@ def test_a_large_text_is_cut_and_says_so(
         assert row[column].startswith("wörd wörd ")
         assert row[column].endswith(f" [... cut, {size // 6 * 6:,} bytes in all]")
         assert MAX_TEXT - 64 < len(row[column].encode()) < MAX_TEXT + 64
-    assert memory(daemon, "VmHWM") - idle < FEW
+    assert daemon.memory_kb("VmHWM") - idle < FEW
 
 
 @pytest.mark.parametrize("column", LISTS)
@@ -144,13 +138,13 @@ def test_a_large_list_is_left_out_and_said(
     daemon: Daemon, repository: Path, store: str, column: str
 ) -> None:
     add_observation(store, **{column: LISTS[column]})
-    idle = memory(daemon, "VmRSS")
+    idle = daemon.memory_kb()
     shape = ask(daemon, repository)
     row = next(one for one in shape["observations"] if one["id"] == LARGE)
     assert row["title"] == f"Observation {LARGE}"
     assert row[column] == []
     assert said(shape) == [(store, column)]
-    assert memory(daemon, "VmHWM") - idle < FEW
+    assert daemon.memory_kb("VmHWM") - idle < FEW
 
 
 @pytest.mark.parametrize("column", NAMES)
@@ -158,12 +152,12 @@ def test_a_large_name_costs_its_own_row_at_most(
     daemon: Daemon, repository: Path, store: str, column: str
 ) -> None:
     add_observation(store, **{column: "app/" + "word " * (8 * MIB)})
-    idle = memory(daemon, "VmRSS")
+    idle = daemon.memory_kb()
     shape = ask(daemon, repository)
     assert {one: f"Observation {one}" for one in range(1, LARGE)}.items() <= titles(shape).items()
     # SQLite compares a whole name with the one that is looked for in its index.
     allowed = FEW + (48 * 1024 if "project" in column else 0)
-    assert memory(daemon, "VmHWM") - idle < allowed
+    assert daemon.memory_kb("VmHWM") - idle < allowed
 
 
 def test_a_large_text_of_a_summary_is_cut(daemon: Daemon, repository: Path, store: str) -> None:
@@ -200,12 +194,12 @@ def test_nobody_waits_for_a_huge_cell(
     files = json.dumps([f"/elsewhere/place{n}/file.py" for n in range(size // 36)])
     lists = {"facts": facts, "concepts": facts, "files_read": files, "files_modified": files}
     add_observation(store, narrative="word " * (size // 5), **lists)
-    idle = memory(daemon, "VmRSS")
+    idle = daemon.memory_kb()
     with health_meanwhile(daemon):
         shape = ask(daemon, repository)
     assert LARGE in titles(shape)
     assert len(said(shape)) == 5
-    assert memory(daemon, "VmHWM") - idle < FEW
+    assert daemon.memory_kb("VmHWM") - idle < FEW
     assert daemon.stop() == 0
 
 
@@ -215,7 +209,7 @@ def test_many_rows_just_under_the_bounds_are_read_as_far_as_memory_goes(
     text, files = "x" * MAX_TEXT, json.dumps(["x" * (MAX_LIST // 2)])
     row = {"subtitle": text, "narrative": text, "text": text, "facts": files, "files_read": files}
     add_observations(store, [{"title": f"{n} {text[9:]}", **row} for n in range(60)])
-    idle = memory(daemon, "VmRSS")
+    idle = daemon.memory_kb()
     shape = ask(daemon, repository)
     newest = [int(title.partition(" ")[0]) for title in titles(shape).values()]
     assert newest == list(range(59, 59 - len(newest), -1))
@@ -225,7 +219,7 @@ def test_many_rows_just_under_the_bounds_are_read_as_far_as_memory_goes(
     found = daemon.get("/v1/search", asked).json()
     assert 1 < len(found["observations"]) < 60
     assert [one["code"] for one in found["warnings"]] == ["rows_too_large"]
-    assert memory(daemon, "VmHWM") - idle < 160 * 1024
+    assert daemon.memory_kb("VmHWM") - idle < 160 * 1024
 
 
 def test_news_of_large_rows_comes_by_and_by(daemon: Daemon, repository: Path, store: str) -> None:

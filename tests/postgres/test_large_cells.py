@@ -10,7 +10,7 @@ import pytest
 
 from claudemem_daemon.database_url import CREATE_INDEX
 from claudemem_daemon.stores.bounds import MAX_LIST, MAX_TEXT
-from tests.hostile.test_large_cells import ask, memory
+from tests.hostile.test_large_cells import ask
 from tests.postgres.conftest import Machine
 from tests.support.daemon import Daemon
 from tests.support.postgres import add_row
@@ -64,7 +64,7 @@ def test_a_large_text_is_cut_and_said(machine: Machine, admin: Admin, which: str
     name, value = LARGE[which]
     put(admin, large, "narrative" if name == "metadata" else name, value)
     with Daemon(machine.home) as daemon:
-        idle = memory(daemon, "VmRSS")
+        idle = daemon.memory_kb()
         answer = ask(daemon, machine.shop)
         assert len(answer["observations"]) == 22
         assert said(answer) == [("cell_too_large", name)]
@@ -72,7 +72,7 @@ def test_a_large_text_is_cut_and_said(machine: Machine, admin: Admin, which: str
         if name in row and name != "discovery_tokens":
             assert row[name].endswith(" bytes in all]")
             assert MAX_TEXT - 64 < len(row[name].encode()) < MAX_TEXT + 64
-        assert memory(daemon, "VmHWM") - idle < FEW
+        assert daemon.memory_kb("VmHWM") - idle < FEW
 
 
 @pytest.mark.parametrize("which", LISTS)
@@ -81,14 +81,14 @@ def test_a_large_list_is_left_out_and_said(machine: Machine, admin: Admin, which
     name, value = LISTS[which]
     put(admin, large, "concepts" if name == "metadata" else name, value)
     with Daemon(machine.home) as daemon:
-        idle = memory(daemon, "VmRSS")
+        idle = daemon.memory_kb()
         answer = ask(daemon, machine.shop)
         assert len(answer["observations"]) == 2
         row = answer["observations"][0]
         assert row["title"] == "Large"
         assert row["concepts" if name == "metadata" else name] == []
         assert said(answer) == [("cell_too_large", name)]
-        assert memory(daemon, "VmHWM") - idle < FEW
+        assert daemon.memory_kb("VmHWM") - idle < FEW
 
 
 def test_a_large_name_costs_its_own_row_at_most(machine: Machine, admin: Admin) -> None:
@@ -103,12 +103,12 @@ def test_a_large_name_costs_its_own_row_at_most(machine: Machine, admin: Admin) 
         " platform_source = repeat('p', 40000000)"
     )
     with Daemon(machine.home) as daemon:
-        idle = memory(daemon, "VmRSS")
+        idle = daemon.memory_kb()
         answer = ask(daemon, machine.shop)
         titles = [one["title"] for one in answer["observations"]]
         assert {"Row", "Local row", "With a session"} <= set(titles)
         assert "Elsewhere" not in titles
-        assert memory(daemon, "VmHWM") - idle < FEW
+        assert daemon.memory_kb("VmHWM") - idle < FEW
 
 
 @pytest.mark.parametrize("metadata", ["[1, 2]", '"text"', "7", '{"project": "shop", "facts": {}}'])

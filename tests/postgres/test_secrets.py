@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -85,7 +85,8 @@ def every_output(machine: Machine, commands: Iterable[Sequence[str]], **environ:
         said += "".join(
             path.read_text(errors="replace") for path in state.rglob("*") if path.is_file()
         )
-        said += Path(f"/proc/{daemon.pid}/cmdline").read_text()
+        listed = ["ps", "-ww", "-o", "args=", "-p", str(daemon.pid)]
+        said += subprocess.run(listed, capture_output=True, text=True, check=True).stdout
     return said
 
 

@@ -17,6 +17,7 @@ from claudemem_daemon import PROTOCOL, __version__
 from claudemem_daemon.client import Client
 from claudemem_daemon.errors import DaemonError
 from tests.support.daemon import Daemon, eventually, read_all, run_to_end
+from tests.support.files import needs_names_of_bytes
 from tests.support.stores import add_observation, make_store
 
 
@@ -291,12 +292,10 @@ def test_the_callers_environment_is_its_own(daemon: Daemon, store: str) -> None:
     assert len(rows(daemon, projects=["p"], env=env)) == 2
 
 
+@needs_names_of_bytes
 def test_a_folder_that_is_no_utf8_is_found(daemon: Daemon, store: str, home: Path) -> None:
     odd = os.path.join(os.fsencode(home), b"odd-\xff")
-    try:
-        os.mkdir(odd)
-    except OSError:
-        pytest.skip("this file system wants UTF-8")
+    os.mkdir(odd)
     reply = daemon.get("/api/context/inject", {"cwd": odd})
     assert reply.status == 200
     reply.body.decode("utf-8")

@@ -27,6 +27,7 @@ from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.sql import Wanted
 from claudemem_daemon.stores.sqlite_store import BACK_OFF_SECONDS, MAX_IDLE, SqliteStore
 from tests.stores.reading import open_pool, rows, state
+from tests.support.files import needs_names_of_bytes
 from tests.support.stores import (
     OtherProcess,
     add_observation,
@@ -173,6 +174,7 @@ def test_a_path_may_hold_any_character(tmp_path: Path, name: str) -> None:
     assert sorted(os.listdir(tmp_path))[0].startswith(name)
 
 
+@needs_names_of_bytes
 def test_a_path_may_be_no_utf_8(tmp_path: Path) -> None:
     path = make_store(os.fsdecode(os.path.join(os.fsencode(tmp_path), b"caf\xe9.db")))
     add_observation(path)

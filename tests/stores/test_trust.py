@@ -14,6 +14,7 @@ import pytest
 from claudemem_daemon.dependencies import all_hold
 from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.trust import Trust
+from tests.support.files import needs_names_of_bytes
 from tests.support.stores import add_observation, make_store, run_sql
 
 
@@ -149,6 +150,7 @@ def test_deny_tells_whether_there_was_anything_to_take_back(trust: Trust, store:
     assert not trust.read().stores
 
 
+@needs_names_of_bytes
 def test_a_path_of_any_bytes_is_remembered(trust: Trust, tmp_path: Path) -> None:
     odd = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"caf\xe9\n'.db"))
     make_store(odd)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from claudemem_daemon import local
@@ -256,11 +256,13 @@ class Daemon:
         self.process.kill()
         self.process.wait(PATIENCE)
 
-    def resident_kb(self) -> int:
-        """Resident memory; Linux alone."""
-        with open(f"/proc/{self.pid}/status", encoding="ascii") as file:
-            line = next(line for line in file if line.startswith("VmRSS:"))
-        return int(line.split()[1])
+    def memory_kb(self, line: Literal["VmRSS", "VmHWM"] = "VmRSS") -> int:
+        """Resident memory, or its peak so far; 0 where the system does not tell."""
+        try:
+            with open(f"/proc/{self.pid}/status", encoding="ascii") as file:
+                return int(next(each for each in file if each.startswith(line)).split()[1])
+        except FileNotFoundError:
+            return 0
 
     def processor_seconds(self) -> float:
         """What it has used so far; 0 where the system does not tell."""
