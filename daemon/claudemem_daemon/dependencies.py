@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from claudemem_daemon.notices import Group
@@ -201,15 +202,9 @@ def _state(seen: _Stat) -> State | None:
     return state_of(seen[0]) if isinstance(seen[0], os.stat_result) else None
 
 
-def state_of(found: os.stat_result) -> State:
-    return (
-        found.st_dev,
-        found.st_ino,
-        found.st_mode,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-    )
+state_of: Final[Callable[[os.stat_result], State]] = attrgetter(
+    "st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns"
+)
 
 
 def file_state(path: str) -> FileState:
@@ -220,10 +215,10 @@ def file_state(path: str) -> FileState:
     return state
 
 
-def file_state_now(path: str) -> FileState:
-    """The same, whatever this request saw before."""
+def state_now(path: str) -> tuple[State | None, bool]:
+    """The state, whatever this request saw before, and whether a link leads there."""
     seen = _stat_now(path)
-    return FileState(path, _state(seen), seen[1])
+    return _state(seen), seen[2]
 
 
 def file_identity(path: str) -> FileIdentity:

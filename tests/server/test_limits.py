@@ -126,6 +126,23 @@ def test_the_cap_of_the_head_holds_for_small_pieces_too(shared_daemon: Daemon) -
     assert [reply.status for reply in replies] == [431]
 
 
+def test_an_answer_is_the_same_whether_others_were_asked_with_it(
+    daemon: Daemon, home: Path
+) -> None:
+    store = home / ".claude-mem" / "claude-mem.db"
+    make_store(store)
+    add_observation(store, project="p", title="first")
+    target = b"/api/context/inject?projects=p"
+    last = b"GET %s HTTP/1.0\r\n\r\n" % target
+    (alone,) = parse(daemon.raw(last))
+    together = parse(daemon.raw(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % target * 3 + last))
+    assert alone.headers["connection"] == together[-1].headers["connection"] == "close"
+    assert [reply.body for reply in together] == [alone.body] * 4
+    assert b"first" in alone.body
+    for reply in together[:3]:
+        assert reply.headers.items() == alone.headers.items() - {("connection", "close")}
+
+
 def test_five_hundred_idle_connections_keep_nobody_out(daemon: Daemon) -> None:
     """Case oversized-or-endless-request."""
     with contextlib.ExitStack() as stack:

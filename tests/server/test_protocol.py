@@ -30,7 +30,9 @@ USED = {
     "connections", "cycle", "flow", "headers", "loop", "pipeline", "scope", "server_state",
     "transport", "url", "_unset_keepalive_if_required",
 }  # fmt: skip
-USED_OF_CYCLE = {"disconnected", "keep_alive", "message_event", "response_complete"}
+USED_OF_CYCLE = {
+    "disconnected", "keep_alive", "message_event", "response_complete", "response_started",
+}  # fmt: skip
 
 
 def assigned(cls: type) -> set[str]:

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.pipeline import Pipeline
@@ -46,7 +46,7 @@ class Parts:
     """Looks at paths: to be called in a worker."""
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Application:
         path: str = scope["path"]
         handler = self.fast.get((scope["method"], HOOKS if path.startswith(HOOKS) else path))
         if come_from_a_browser(scope["headers"]):
-            response = self.errors.answer(
+            response: ASGIApp = self.errors.answer(
                 403, "forbidden", "web pages are not answered: no Origin, and Host: localhost"
             )
         elif handler is None:
@@ -96,6 +96,20 @@ class Application:
             except ClaudememError as error:
                 response = await self.errors.ours(request, error)
         await response(scope, exchange.receive, exchange.send)
+
+
+class Whole:
+    """An answer of status 200, sent in one write where the connection allows."""
+
+    def __init__(self, body: bytes, media_type: str) -> None:
+        self._body = body
+        self._media_type = media_type
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection: BoundedProtocol = scope["state"]["connection"]
+        if not connection.send_whole(self._media_type.encode(), self._body):
+            response = Response(self._body, headers={"Content-Type": self._media_type})
+            await response(scope, receive, send)
 
 
 class _Exchange:

@@ -10,7 +10,6 @@ from collections.abc import Hashable
 from queue import SimpleQueue
 from typing import Any, Final
 
-from claudemem_daemon.dependencies import each_path_once
 from claudemem_daemon.memo import Memo
 
 SLOW_SECONDS: Final = 0.02
@@ -74,8 +73,7 @@ class Checker:
                 continue
             self._began = time.monotonic()
             try:
-                with each_path_once():
-                    value = self._memo.get(key)
+                value = self._memo.get(key)
             except Exception:  # noqa: BLE001 - the worker that is asked instead meets and tells it
                 value = SlowCheckError()
             self._began = 0.0

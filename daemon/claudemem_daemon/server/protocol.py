@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from claudemem_daemon import PROTOCOL, __version__
 from claudemem_daemon.local import peer_uid
 
 MAX_HEAD: Final = 32 * 1024
@@ -31,6 +32,19 @@ MAX_PIPELINED: Final = 64
 LINGER: Final = 1.0
 """Seconds for which a refused client may go on sending; what it sends is thrown away."""
 MAX_LINGER: Final = 4 * 1024 * 1024
+
+
+IDENTITY_HEADERS: Final = (
+    (b"claudemem-daemon-version", __version__.encode()),
+    (b"claudemem-daemon-protocol", str(PROTOCOL).encode()),
+)
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join(b"%s: %s\r\n" % header for header in headers)
+
+
+_OK: Final = STATUS_LINE[200] + _lines(IDENTITY_HEADERS)
 
 
 def welcome(uid: int | None) -> bool:
@@ -92,6 +106,22 @@ class BoundedProtocol(HttpToolsProtocol):
             told(False)
             return
         self._delivery = told, acknowledged
+
+    def send_whole(self, media_type: bytes, body: bytes) -> bool:
+        """Send an answer of status 200 in one write, of which uvicorn makes two; False where it
+        cannot be sent now, because other requests came with it or its client reads nothing."""
+        if self._outstanding != 1 or self.flow.write_paused or self.transport.is_closing():
+            return False
+        self.cycle.response_started = self.cycle.response_complete = True
+        headers = b"content-type: %s\r\ncontent-length: %d\r\n" % (media_type, len(body))
+        if not self.cycle.keep_alive:
+            headers += b"connection: close\r\n"
+        self.transport.write(b"%s%s\r\n%s" % (_OK, headers, body))
+        self.cycle.message_event.set()
+        if not self.cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+        return True
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's closes at once
         """A client that half-closes after its request still gets its answer."""
@@ -280,9 +310,8 @@ class BoundedProtocol(HttpToolsProtocol):
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
         ]
-        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
         self._count_refusal(code)
-        self._refusal = STATUS_LINE[status] + lines + b"\r\n" + body
+        self._refusal = STATUS_LINE[status] + _lines(headers) + b"\r\n" + body
         if self._outstanding == 0:
             self._say_refusal(self._refusal)
 

@@ -29,6 +29,7 @@ from claudemem_daemon.server.app import (
     Application,
     ErrorAnswers,
     Parts,
+    Whole,
 )
 from claudemem_daemon.server.headers import OF_QUESTION, client_of, environment_of
 from claudemem_daemon.server.hooks.handler import HookHandler
@@ -110,11 +111,11 @@ class Routes:
         }
         return Response(as_json(shape), media_type=JSON)
 
-    async def inject(self, request: Request) -> Response:
+    async def inject(self, request: Request) -> Whole:
         headers = tuple(pair for pair in request.scope["headers"] if pair[0] in OF_QUESTION)
         question = self._parse_query(request.scope["query_string"], headers)
         body = await self._parts.answers.get("context", question)
-        return Response(body, headers={"Content-Type": TEXT})
+        return Whole(body, TEXT)
 
     async def query(self, request: Request) -> Response:
         question, _ = parse_body(await request.body(), request.scope["headers"])
@@ -139,7 +140,7 @@ class Routes:
 
         return await self._by_worker(question, work, like="lookup")
 
-    async def hook(self, request: Request) -> Response:
+    async def hook(self, request: Request) -> Whole:
         headers = request.scope["headers"]
         platform = request.scope["path"].removeprefix(HOOKS)
         body = await request.body()
@@ -147,7 +148,7 @@ class Routes:
         connection = request.scope["state"]["connection"]
         environ = environment_of(headers)
         answer = await self._hooks.answer(platform, body, environ, client, connection)
-        return Response(answer, media_type=JSON)
+        return Whole(answer, JSON)
 
     async def status(self, _request: Request) -> Response:
         parts, requests = self._parts, self._parts.metrics.snapshot()

@@ -15,17 +15,11 @@ from typing import Any, Final
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from claudemem_daemon import PROTOCOL, __version__
 from claudemem_daemon.server.listening import BACKLOG, Listening
-from claudemem_daemon.server.protocol import BoundedProtocol
+from claudemem_daemon.server.protocol import IDENTITY_HEADERS, BoundedProtocol
 
 DRAIN: Final = 2.0
 """Seconds for which a stop waits for answers that are being made."""
-
-IDENTITY_HEADERS: Final = (
-    (b"claudemem-daemon-version", __version__.encode()),
-    (b"claudemem-daemon-protocol", str(PROTOCOL).encode()),
-)
 
 
 class Serving:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import apsw
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.dependencies import State, file_state_now
+from claudemem_daemon.dependencies import State, state_now
 from claudemem_daemon.stores.connection import ChangeCounter, ends_after
 from claudemem_daemon.stores.failures import wal_of
 
@@ -146,8 +146,9 @@ class SqliteStates:
         """Ask the counter, then the files: what is committed in between shows in one of them. The
         caller has the lock."""
         commits = self._counter.commits(busy_ms) if self._counter is not None else None
-        main = file_state_now(self._path).state
-        seen, before = _Seen(main, _wal_state(self._path), commits), self._seen
+        main, is_link = state_now(self._path)
+        wal = wal_of(self._path) if is_link else f"{self._path}-wal"
+        seen, before = _Seen(main, _wal_state(wal), commits), self._seen
         racy = _racy(main)
         if seen == before and (commits is not None or self._settled):
             return self._number, racy
@@ -163,7 +164,7 @@ class SqliteStates:
         return self._number, racy
 
     def _open(self, busy_ms: int) -> tuple[int, int] | None:
-        identity = _identity(file_state_now(self._path).state)
+        identity = _identity(state_now(self._path)[0])
         self._counter = ChangeCounter(self._path, busy_ms)
         return identity
 
@@ -190,7 +191,7 @@ def _identity(state: State | None) -> tuple[int, int] | None:
 
 def _wal_state(path: str) -> State | None:
     """For root without ctime: SQLite, run by root, changes the owner of a WAL whenever it opens one."""
-    wal = file_state_now(wal_of(path)).state
+    wal, _ = state_now(path)
     if wal is None or not wal[3]:
         return None
     return wal if os.geteuid() else (wal[0], wal[1], wal[2], wal[3], wal[4], 0)

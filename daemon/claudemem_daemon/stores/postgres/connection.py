@@ -6,13 +6,12 @@ from __future__ import annotations
 import re
 import select
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import psycopg
 from psycopg.adapt import Transformer
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGresult
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
@@ -23,11 +22,11 @@ Rows = list[tuple[Any, ...]]
 
 CONNECT_SECONDS: Final = 10
 """For one attempt, which runs in the background; no request waits so long."""
-BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+BEGIN: Final = Query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 TIMEOUT: Final = "SELECT set_config('statement_timeout', $1, true)"
-SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
-STATE: Final = (
-    f"{SNAPSHOT}, (extract(epoch FROM now()) * 1000000)::bigint,"
+SNAPSHOT: Final = Query("SELECT pg_current_snapshot()::text")
+STATE: Final = Query(
+    f"{SNAPSHOT.text}, (extract(epoch FROM now()) * 1000000)::bigint,"
     " pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot()),"
     " pg_backend_pid(),"
     " set_config('jit', 'off', true), set_config('enable_sort', 'off', true),"
@@ -49,6 +48,8 @@ UNKNOWN: Final = re.compile(r"^(database|role) .* does not exist$")
 WRONG_URL: Final = re.compile(rf"{UNKNOWN.pattern}|\binvalid \S+ value\b")
 NO_PASSWORD: Final = re.compile("authentication failed|no password supplied")
 NO_ENTRY: Final = re.compile("pg_hba.conf|not permitted to log in|permission denied for database")
+
+_FAILURES: Final = (StoreError, psycopg.Error, OSError, ValueError)
 
 
 class Session:
@@ -101,7 +102,7 @@ class Session:
         to which microsecond it has every row. Rows dated later may be of a transaction that began
         earlier: while one runs, those of the last seconds are not sure."""
         self._deadline = deadline
-        state = self._ask(Query(BEGIN), self._timeout(), Query(STATE))
+        state = self._ask(BEGIN, self._timeout(), STATE)
         ((snapshot, now, running, process, *_),) = state
         # A pooler tells a number of its own.
         self._is_direct = process == self._server.backend_pid
@@ -109,15 +110,21 @@ class Session:
 
     def ask_snapshot(self) -> None:
         """Send the question that `snapshot` reads the answer to, or else the next question does."""
-        with self._failing():
-            self._send(Query(SNAPSHOT))
+        try:
+            self._send(SNAPSHOT)
+        except _FAILURES as error:
+            raise self._failed(error) from None
 
     def snapshot(self, deadline: Deadline) -> str:
         """The state that a transaction would have seen when the server was asked."""
         self._deadline = deadline
-        with self._failing():
-            ((snapshot,),) = self._receive()
-        return str(snapshot)
+        try:
+            # Files were checked since it was asked: mostly the answer is here.
+            self._server.consume_input()
+            answer = self._receive().get_value(0, 0)
+        except _FAILURES as error:
+            raise self._failed(error) from None
+        return (answer or b"").decode()
 
     def extend(self, deadline: Deadline) -> None:
         """Give statements until a later deadline; the server cancels those that take longer. An
@@ -137,17 +144,13 @@ class Session:
     def end(self) -> None:
         """End the transaction. What the server says to it is read with the next answer."""
         if self.usable:
-            with suppress(StoreError), self._failing():
+            try:
                 self._send(Query("ROLLBACK"))
+            except _FAILURES as error:
+                self._failed(error)
 
     def close(self) -> None:
-        self._fail(store_error(self._path, "away", "the connection was closed"))
-
-    def _fail(self, error: StoreError) -> StoreError:
-        if self._error is None:
-            self._error = error
-            self._connection.close()
-        return self._error
+        self._failed(store_error(self._path, "away", "the connection was closed"))
 
     def _timeout(self) -> Query:
         self._allowed = max(0.001, self._deadline.remaining())
@@ -155,26 +158,28 @@ class Session:
 
     def _ask(self, *queries: Query) -> Rows:
         """The rows of the last query, in one round trip."""
-        with self._failing():
-            self._send(*queries)
-            return self._receive()
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Raises `StoreError` for what fails inside, and whatever is inside once that happened."""
-        if self._error is not None:
-            raise self._error
         try:
-            yield
-        except StoreError as error:
-            raise self._fail(error) from None
-        except TimeoutError:
-            what = "the server is away (no answer in time)"
-            raise self._fail(store_error(self._path, "away", what)) from None
-        except (psycopg.Error, OSError, ValueError) as error:
-            raise self._fail(translate(self._path, "", str(error))) from None
+            self._send(*queries)
+            result = self._receive()
+            self._loader.set_pgresult(result)
+            return self._loader.load_rows(0, result.ntuples, tuple)
+        except _FAILURES as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> StoreError:
+        """The session's first error; that one closes it."""
+        if self._error is None:
+            if isinstance(error, TimeoutError):
+                error = store_error(self._path, "away", "the server is away (no answer in time)")
+            elif not isinstance(error, StoreError):
+                error = translate(self._path, "", str(error))
+            self._error = error
+            self._connection.close()
+        return self._error
 
     def _send(self, *queries: Query) -> None:
+        if self._error is not None:
+            raise self._error
         for query in queries:
             name = self._prepare(query.text)
             values = [_encoded(value) for value in query.parameters]
@@ -192,9 +197,9 @@ class Session:
                 self._prepared[text] = name
         return name
 
-    def _receive(self) -> Rows:
+    def _receive(self) -> PGresult:
         """The last rows of all that was asked. Raises `StoreError` for the first failure."""
-        rows: Rows = []
+        rows: PGresult | None = None
         failure: StoreError | None = None
         while self._unread:
             while self._server.is_busy():
@@ -206,15 +211,14 @@ class Session:
             elif result.status == ExecStatus.PIPELINE_SYNC:
                 self._unread -= 1
             elif result.status == ExecStatus.TUPLES_OK:
-                self._loader.set_pgresult(result)
-                rows = self._loader.load_rows(0, result.ntuples, tuple)
+                rows = result
             elif result.status == ExecStatus.FATAL_ERROR and failure is None:
                 state = result.error_field(DiagnosticField.SQLSTATE) or b""
                 message = result.error_field(DiagnosticField.MESSAGE_PRIMARY)
                 words = message.decode(errors="replace") if message else result.get_error_message()
                 failure = translate(self._path, state.decode(), words)
-        if failure is not None:
-            raise failure
+        if failure is not None or rows is None:
+            raise failure or psycopg.OperationalError("no rows")
         return rows
 
     def _wait(self) -> None:

@@ -51,7 +51,8 @@ class DatabaseStore:
         self.path = path
         self.url = url
         self._numbers = numbers
-        self._lock = threading.Condition()
+        self._lock = threading.RLock()
+        self._attempted = threading.Condition(self._lock)
         """Notified when an attempt to connect has ended."""
         self._connecting = False
         self._idle: list[Session] = []
@@ -177,47 +178,61 @@ class DatabaseStore:
         if answers is None or number != answers.number or number == self._outdated:
             return False
         try:
-            with self._session(Deadline.after(PROBE_SECONDS)) as session:
-                session.ask_snapshot()
-                if not others():
-                    return False
-                same = session.snapshot(Deadline.after(PROBE_SECONDS)) == answers.snapshot
+            session = self._take(Deadline.after(PROBE_SECONDS))
         except StoreError:
             # Where it is the connection that takes longer, a question has the time to wait for it.
             return False
-        if not same:
-            self._outdated = number
-        return same
+        try:
+            session.ask_snapshot()
+            if not others():
+                return False
+            if session.snapshot(Deadline.after(PROBE_SECONDS)) == answers.snapshot:
+                return True
+        except StoreError as error:
+            self.failed(error)
+            return False
+        finally:
+            self._give_back(session)
+        self._outdated = number
+        return False
 
     @contextmanager
     def _session(self, deadline: Deadline) -> Iterator[Session]:
+        """A session of its own for what is inside. Raises `StoreError`; one from inside is noted."""
+        session = self._take(deadline)
+        try:
+            yield session
+        except StoreError as error:
+            raise self.failed(error) from None
+        finally:
+            self._give_back(session)
+
+    def _take(self, deadline: Deadline) -> Session:
         """An idle session, or a new one, which is waited for unless the server is known to be
-        away. Raises `StoreError`; one that comes from inside is noted."""
+        away. Raises `StoreError`."""
         with self._lock:
             self._last_used = time.monotonic()
             while not self._idle:
                 self._connect_if_due()
                 if self._away is not None or self._closed or deadline.passed:
                     break
-                self._lock.wait(deadline.remaining())
+                self._attempted.wait(deadline.remaining())
             if not self._idle:
                 what = "the server is away (no answer yet)"
                 raise self._away or store_error(self.path, "away", what)
             session = self._idle.pop()
             self._in_use.add(session)
-        try:
-            yield session
-        except StoreError as error:
-            raise self.failed(error) from None
-        finally:
-            with self._lock:
-                self._in_use.remove(session)
-                ended = self._closed or self._retired
-                keep = session.usable and not ended and len(self._idle) < MAX_IDLE
-                if keep:
-                    self._idle.append(session)
-            if not keep:
-                session.close()
+            return session
+
+    def _give_back(self, session: Session) -> None:
+        with self._lock:
+            self._in_use.remove(session)
+            ended = self._closed or self._retired
+            keep = session.usable and not ended and len(self._idle) < MAX_IDLE
+            if keep:
+                self._idle.append(session)
+        if not keep:
+            session.close()
 
     def _connect_if_due(self) -> None:
         with self._lock:
@@ -238,7 +253,7 @@ class DatabaseStore:
             if session is not None:
                 self._away, self._pause, self._retry_at = None, FIRST_PAUSE, 0.0
                 self._idle.append(session)
-            self._lock.notify_all()
+            self._attempted.notify_all()
         if self._closed:
             self.let_go()
 
