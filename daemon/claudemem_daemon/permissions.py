@@ -67,7 +67,7 @@ def access_fix(path: str, rights: str = "r") -> str:
     """The command that gives this user `rights` to a file. Where a folder above it is closed, or
     the file is missing because its folder is write-protected, it is about that folder."""
     at = _existing(path)
-    if os.stat(at).st_uid != os.geteuid():
+    if os.lstat(at).st_uid != os.geteuid():  # It may be a link to itself.
         return f"sudo chown {os.geteuid()} {quoted(at)}"
     return f"chmod u+{'rwx' if os.path.isdir(at) else rights} {quoted(at)}"
 

@@ -216,14 +216,19 @@ def test_a_git_directory_elsewhere_gives_its_own_rows_alone(
         assert sorted(world.titles(cwd)) == SEEN_FROM_VICTIM
 
 
+@pytest.mark.parametrize("linked", [True, False], ids=["link", "git file"])
 @pytest.mark.parametrize("files", [True, False], ids=["with files", "empty"])
 def test_anothers_own_git_directory_in_a_folder_that_is_empty_else(
-    world: World, clone: Path, *, files: bool
+    world: World, clone: Path, *, files: bool, linked: bool
 ) -> None:
-    """It looks like a separate git directory then; its worktrees' rows are claimed by nobody."""
+    """It looks like a separate git directory then, and is its folder's all the same."""
     if not files:
         (world.root / "victim" / "a.py").unlink()
-    link(clone, world.root / "victim" / ".git")
+    if linked:
+        symbolic_link_to_anothers_own(world, clone)
+    else:
+        git_file_to_anothers_own(world, clone)
+    assert sorted(world.titles(world.root / "vt")) == SEEN_FROM_VICTIM
     answer = world.query(clone)
     assert sorted(row["title"] for row in answer["observations"]) == ["clone", "clone files"]
     assert [one["code"] for one in answer["warnings"]] == ["git_contradicted"]

@@ -91,7 +91,7 @@ def test_a_worktree_deleted_inside_its_repository_is_still_itself(world: World) 
     assert world.context(inside).startswith("# [app/feat]")
 
 
-@pytest.mark.parametrize("place", ["store/repo.git", "store/.git", "one/two/three.git"])
+@pytest.mark.parametrize("place", ["store/repo.git", "store/.hidden", "one/two/three.git"])
 @pytest.mark.parametrize("asked_first", [False, True])
 @pytest.mark.parametrize("linked", [False, True])
 def test_a_worktree_of_a_separate_git_dir_finds_its_main_checkout(

@@ -124,6 +124,18 @@ def test_a_dot_bare_layout_is_named_after_its_folder(world: World, name: str) ->
         assert ".bare" not in {p["key"] for p in answer["projects"]}
 
 
+@pytest.mark.parametrize("name", [".dotfiles", ".dotfiles.git"])
+def test_a_hidden_bare_repository_is_named_after_itself(world: World, name: str) -> None:
+    """The folder around it, often the home folder, is another project."""
+    home = world.root / "me"
+    world.git("clone", "-q", "--bare", world.repository("R"), home / name)
+    world.git("worktree", "add", "-q", world.root / "tree", "-b", "tree", cwd=home / name)
+    for key in ("me", "me/x", ".dotfiles", ".dotfiles/tree", "tree"):
+        world.row(key, title=key)
+    for cwd in (home / name, world.root / "tree"):
+        assert sorted(world.titles(cwd)) == [".dotfiles", ".dotfiles/tree", "tree"]
+
+
 def test_a_generic_folder_name_of_another_repository_stays_out(world: World) -> None:
     """Case generic-worktree-leaf-collides."""
     one = world.repository("x/one")

@@ -51,8 +51,7 @@ def _around(cwd: str, home: str | None) -> Repository:
     found = found._replace(cwd=cwd, real=real, gone=gone)
     if found.common_dir is None:
         return found
-    warnings = (*found.warnings, *_other_owner(found.common_dir))
-    return found._replace(warnings=warnings, unsure=_is_unsure(found, found.common_dir))
+    return found._replace(warnings=(*found.warnings, *_other_owner(found.common_dir)))
 
 
 def _walk(start: str, home: str | None) -> Repository:
@@ -76,16 +75,6 @@ def _walk(start: str, home: str | None) -> Repository:
             break
         folder = above
     return inner or NOT_FOUND
-
-
-def _is_unsure(found: Repository, common_dir: str) -> bool:
-    if found.kind == "separate":
-        return records.layout_of(common_dir)[1] is None
-    # A separate git directory named `.git` is like one in a checkout, but alone in its folder. Not
-    # recorded: that folder changes all day in a checkout, and hardly ever in this respect.
-    with unrecorded():
-        linked = found.admin_dir is not None or found.top is None
-        return linked and found.kind == "plain" and records.is_alone(common_dir)
 
 
 def _without_marker(folder: str, start: str) -> Repository | None:
@@ -155,7 +144,8 @@ def _unreadable(
 def _contradicted(folder: str, git_dir: str, why: str) -> Repository:
     message = (
         f"{folder}/.git leads to a git directory that is not this folder's ({why}): answered for"
-        " the folder alone; in a checkout of your own, git worktree repair mends the link"
+        " the folder alone; in a checkout of your own, git worktree repair mends the link, and for a"
+        " separate git directory `git config core.worktree FOLDER` tells whose it is"
     )
     return Repository(
         "none",
@@ -164,17 +154,6 @@ def _contradicted(folder: str, git_dir: str, why: str) -> Repository:
         warnings=_warned("contradicted", folder, message),
         excluded_by=(records.main_folder(records.common_dir_of(git_dir)),),
     )
-
-
-def unproven(folder: str, git_dir: str) -> Repository:
-    """A main checkout that another folder may be as well: only its own name counts."""
-    message = (
-        f"{folder}/.git leads to a git directory that does not tell whose it is: worktrees are left"
-        " out; `git config core.worktree FOLDER`, run there, tells"
-    )
-    how = f"{folder}/.git leads to {git_dir}, which does not tell whose it is"
-    warnings = _warned("contradicted", folder, message)
-    return Repository("separate", how, folder, None, main_checkout(folder), warnings)
 
 
 def _warned(what: str, folder: str, message: str) -> tuple[AnswerWarning, ...]:
@@ -204,8 +183,6 @@ def _main_checkout(folder: str, marker: str, real: str) -> Repository:
     if own:
         return Repository("plain", f"{marker} is its git directory", folder, real, main, warnings)
     if recorded is None and os.path.basename(real) == ".git":
-        if records.is_alone(real):
-            return unproven(folder, real)
         return _contradicted(folder, real, "it is the one of the folder around it")
     if records.is_of_submodule(real):
         return Repository("submodule", f"{marker} names {real}: a submodule", folder, real, main)

@@ -86,8 +86,6 @@ class Repository(NamedTuple):
     """The folder of the linked worktree that holds `cwd` below the common dir."""
     link_text: LinkText | None = None
     """Of a link whose git directory is not there."""
-    unsure: bool = False
-    """Whether git's own files do not tell the main checkout."""
     name: str = ""
     """P of the contract: names the rows of the main checkout."""
     worktrees: tuple[Worktree, ...] = ()

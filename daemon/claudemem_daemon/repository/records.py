@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import islice
 from typing import Final
 
-from claudemem_daemon.dependencies import file_state, is_folder, real_path, something_at
+from claudemem_daemon.dependencies import is_folder, real_path, something_at
 from claudemem_daemon.repository import gitfiles
 from claudemem_daemon.repository.gitfiles import is_windows, same_folder
 from claudemem_daemon.repository.model import Kind, LinkText
 
 _LINK: Final = re.compile(r"(.*[^/])/+worktrees/+([^/]+)/*", re.DOTALL)
 JJ_STORE: Final = "/.jj/repo/store/git"
+OF_THE_FOLDER_AROUND: Final = (".git", ".bare")
+"""Names of a git directory that is called by the folder around it. Another hidden one, as dotfiles are
+kept in (`.dotfiles`), is a repository like any."""
 
 
 def read_link_text(target: str) -> LinkText | None:
@@ -33,8 +35,8 @@ def main_folder(common_dir: str) -> str:
     store; a bare repository itself."""
     if common_dir.endswith(JJ_STORE):
         return common_dir.removesuffix(JJ_STORE)
-    hidden = os.path.basename(common_dir).startswith(".")
-    return os.path.dirname(common_dir) if hidden else common_dir
+    above, name = os.path.split(common_dir)
+    return above if name in OF_THE_FOLDER_AROUND else common_dir
 
 
 def layout_of(common: str) -> tuple[Kind, str | None]:
@@ -43,8 +45,9 @@ def layout_of(common: str) -> tuple[Kind, str | None]:
         return "plain", main_folder(common)
     config = gitfiles.read_config(common)
     if gitfiles.truth(config.get("core.bare")):
-        hidden = os.path.basename(common).startswith(".")
-        return ("dot_bare" if hidden or leads_to(os.path.dirname(common), common) else "bare"), None
+        above = os.path.dirname(common)
+        inside = main_folder(common) == above or leads_to(above, common)
+        return ("dot_bare" if inside else "bare"), None
     main = core_worktree(config, common)
     if main is not None and not leads_to(main, common):
         main = None
@@ -99,17 +102,6 @@ def named_after(common_dir: str, kind: Kind) -> str:
 def around(common_dir: str, kind: Kind) -> str:
     """The folder that represents a repository without a main checkout."""
     return os.path.dirname(common_dir) if kind == "dot_bare" else main_folder(common_dir)
-
-
-def is_alone(git_dir: str) -> bool:
-    """Whether nothing lies beside it: a separate git directory, though its name may be `.git`."""
-    folder = os.path.dirname(git_dir)
-    file_state(folder)
-    try:
-        with os.scandir(folder) as entries:
-            return len(list(islice(entries, 2))) == 1
-    except OSError:
-        return False
 
 
 def is_admin_dir(real: str) -> bool:

@@ -8,39 +8,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from typing import Final
 
-from claudemem_daemon.dependencies import file_state, is_file, real_path, unrecorded
-from claudemem_daemon.repository.layout import unproven
+from claudemem_daemon.dependencies import file_state, is_file, real_path
 from claudemem_daemon.repository.model import Repository, Worktree, main_checkout
-from claudemem_daemon.repository.records import git_dir_at
+from claudemem_daemon.repository.records import git_dir_at, layout_of
+from claudemem_daemon.warning import AnswerWarning
 
 MAX_FOLDERS: Final = 16
 MAX_NEIGHBOURS: Final = 2000
 
 
 def with_main(found: Repository, worktrees: Iterable[Worktree]) -> Repository:
-    """`found` with the main checkout, if exactly one folder leads to the git directory."""
+    """`found` with the main checkout, if exactly one folder leads to the separate git directory."""
     common = found.common_dir
-    if common is None or not found.unsure:
+    if common is None or found.kind != "separate" or layout_of(common)[1] is not None:
         return found
     above = os.path.dirname(common)
     parents = (*(os.path.dirname(tree.path) for tree in worktrees), above, os.path.dirname(above))
     folders = [path for path in dict.fromkeys(parents) if path != "/"][:MAX_FOLDERS]
-    # For a plain repository a new one is so rare that no answer depends on it.
-    with nullcontext() if found.kind == "separate" else unrecorded():
-        markers = (marker for folder in folders for marker in _markers(folder, common))
-        checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
-    if found.kind == "separate" and found.main is not None:
+    markers = (marker for folder in folders for marker in _markers(folder, common))
+    checkouts = {real_path(os.path.dirname(marker)) for marker in markers}
+    if found.main is not None:
         if checkouts <= {found.main.path}:
             return found
-        return unproven(found.main.path, common)._replace(cwd=found.cwd, real=found.real)
+        return _unproven(found, found.main.path, common)
     if len(checkouts) != 1:
         return found
     main = checkouts.pop()
     file_state(os.path.join(main, ".git"))
-    return found._replace(kind="separate", main=main_checkout(main))
+    return found._replace(main=main_checkout(main))
+
+
+def _unproven(found: Repository, folder: str, git_dir: str) -> Repository:
+    """A main checkout that another folder may be as well: only its own name counts."""
+    message = (
+        f"{folder}/.git leads to a git directory that does not tell whose it is: worktrees are left"
+        " out; `git config core.worktree FOLDER`, run there, tells"
+    )
+    how = f"{folder}/.git leads to {git_dir}, which does not tell whose it is"
+    warnings = (AnswerWarning("git_contradicted", message, path=folder),)
+    main = main_checkout(folder)
+    return Repository("separate", how, folder, None, main, warnings, (), found.cwd, found.real)
 
 
 def _markers(folder: str, common: str) -> Iterator[str]:
