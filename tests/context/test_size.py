@@ -204,6 +204,25 @@ def test_sessions_and_figures_go_before_any_row() -> None:
     assert "9,000t" not in made.text
 
 
+def test_more_room_never_shows_fewer_rows() -> None:
+    chosen = selection(rows(20, discovery_tokens=9))
+    counts = [
+        context(chosen, cap=cap, settings={"show_work_tokens": True}).observations
+        for cap in range(200, 2_000, 10)
+    ]
+    assert counts == sorted(counts)
+    assert set(counts) >= {0, 1, 20}
+
+
+def test_no_session_takes_the_room_of_all_rows() -> None:
+    last = session(2, learned="l" * 400, completed="c" * 400, created_at_epoch=NOON + 10**9)
+    shown = [
+        context(selection(rows(2, title="t" * 300), [last]), cap=cap).observations > 0
+        for cap in range(700, 4_000, 50)
+    ]
+    assert shown == sorted(shown)
+
+
 def test_what_fits_is_whole_and_says_nothing_of_limits() -> None:
     text = context(selection(rows(3), [session(9)])).text
     assert "left out" not in text

@@ -1,8 +1,8 @@
 """As much of a context as its budget allows. Pure.
 
-Detail is given up first: long sections are shortened; then narratives and facts are left out, the
-oldest first, then token figures, then session lines. Then whole rows are left out, the oldest first.
-The last line says what was given up. Each decision is made by the length of the finished text.
+Detail is given up first: sections are shortened, then narratives and facts are left out, the oldest
+first, then token figures, then session lines. Then whole rows are left out, the oldest first. The last line says what was
+given up. Each decision is made by the length of the finished text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from claudemem_daemon.context import sections
 from claudemem_daemon.context.budget import Budget, largest
@@ -45,17 +45,14 @@ class Context(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """How much of a draft is shown: the newest `rows` and `sessions`; the newest `bodies` of rows that
-    have one; the sections at this shortness. `lean`: no legend, sections or footer."""
+    """How much of a draft is shown: the newest `rows` and `sessions`, the newest `bodies` of rows that
+    have one, and the sections: whole, `short`, or none."""
 
     rows: int
     sessions: int
     bodies: int
     figures: bool = True
-    shortness: int = 0
-    summary: bool = True
-    prior: bool = True
-    lean: bool = False
+    sections_are: Literal["whole", "short", "gone"] = "whole"
 
 
 @dataclass(slots=True)
@@ -70,8 +67,7 @@ class _Page:
     read: int = 0
     work: int = 0
     trimmed: int = 0
-    figures: bool = False
-    """Whether any entry has token figures, even if they are not shown."""
+    figures_lost: bool = False
 
     def add(self, *lines: str) -> None:
         self.lines += lines
@@ -86,17 +82,17 @@ class _Page:
 class Draft:
     """Everything that a context could say.
 
-    head       title, legend and warnings
-    lean_head  the least that is above rows: what they are, and a second line if rows may be missing
-    shared     whether there are rows of the shared store
+    head        title, legend and warnings
+    least_head  title, and a second line if rows may be missing, for where no row fits
+    sections    what follows the timeline
+    shared      whether there are rows of the shared store
     """
 
     request: ContextRequest
     head: Lines
-    lean_head: Lines
+    least_head: Lines
     timeline: Timeline
-    summary: Section
-    prior: Section
+    sections: tuple[Section, ...]
     shared: bool
 
     @property
@@ -120,36 +116,34 @@ class Draft:
     def fitted(self) -> Context:
         """The draft within its budget; empty where not even a line fits that says what is missing."""
         bodies = sum([bool(entry.body) for entry in self.timeline.entries])
-        for cut in self._ever_less(_Cut(self._rows, self._sessions, bodies)):
-            # With rows at least one is shown: a header alone would read like "no memory".
-            if cut.rows or not self._all_rows:
-                page = self._page(cut)
-                if page.fits:
-                    text = "\n".join(page.lines)
-                    return Context(text, page.rows, self._all_rows - page.rows, page.trimmed)
+        cut = _Cut(self._rows, self._sessions, bodies)
+        page = self._page(cut)
+        if not page.fits:
+            cut = self._shortened(cut)
+            page = self._page(cut)
+        # With rows at least one is shown: a header alone would read like "no memory".
+        if page.fits and (cut.rows or not self._all_rows):
+            text = "\n".join(page.lines)
+            return Context(text, page.rows, self._all_rows - page.rows, page.trimmed)
         return self._least()
 
-    def _ever_less(self, cut: _Cut) -> Iterator[_Cut]:
-        yield cut
-        yield (cut := cut._replace(shortness=1))
-        yield (cut := self._most(cut.bodies, lambda count: cut._replace(bodies=count)))
-        yield (cut := cut._replace(figures=False))
-        yield (cut := cut._replace(shortness=2))
-        yield (cut := self._most(cut.sessions, lambda count: cut._replace(sessions=count)))
-        yield (cut := cut._replace(prior=False))
-        # The last session may displace old rows, but not take most of the room.
-        costly = 4 * self._budget.size(self.summary(2)) > (self._budget.limit or 0)
-        yield (cut := cut._replace(summary=not costly))
-        yield self._most(cut.rows, lambda count: cut._replace(rows=count))
-        cut = cut._replace(lean=True, summary=False)
-        yield self._most(cut.rows, lambda count: cut._replace(rows=count))
+    def _shortened(self, cut: _Cut) -> _Cut:
+        cut = cut._replace(sections_are="short")
+        cut = self._most(cut.bodies, lambda count: cut._replace(bodies=count))
+        cut = self._most(1, lambda count: cut._replace(figures=count == 1))
+        cut = self._most(cut.sessions, lambda count: cut._replace(sessions=count))
+        least = self._most(cut.rows, lambda count: cut._replace(rows=count))
+        if not least.rows:
+            cut = cut._replace(sections_are="gone")
+            least = self._most(cut.rows, lambda count: cut._replace(rows=count))
+        return least
 
     def _most(self, upper: int, cut: Callable[[int], _Cut]) -> _Cut:
         return cut(largest(upper, lambda count: self._page(cut(count)).fits))
 
     def _page(self, cut: _Cut) -> _Page:
         page = _Page(self._budget)
-        page.add(*(self.lean_head if cut.lean else self.head))
+        page.add(*self.head)
         self._add_timeline(page, cut)
         page.add(*self._below(cut, page))
         return page
@@ -175,7 +169,7 @@ class Draft:
             line, plain, body = entry.sizes
             page.lines.append(entry.line if cut.figures else entry.plain)
             page.size += line if cut.figures else plain
-            page.figures = page.figures or entry.line is not entry.plain
+            page.figures_lost = page.figures_lost or (not cut.figures and line > plain)
             if entry.body:
                 bodies -= 1
                 if bodies >= 0:
@@ -193,15 +187,11 @@ class Draft:
         return self.request.formatter.heading(words)
 
     def _below(self, cut: _Cut, page: _Page) -> Iterator[str]:
-        if cut.summary:
-            yield from self.summary(cut.shortness)
-        if cut.prior:
-            yield from self.prior(cut.shortness)
-        footer: Lines = ()
-        if not cut.lean:
-            tokens = page.read, page.work
-            footer = sections.footer(page.rows, tokens, self.request, shared=self.shared)
-        lost = ", ".join(self._losses(cut, page))
+        shown = self._sections(cut.sections_are)
+        yield from shown
+        tokens = page.read, page.work
+        footer = sections.footer(page.rows, tokens, self.request, shared=self.shared)
+        lost = ", ".join(self._losses(page, shown))
         if footer or lost:
             # A blank line ends the list above.
             yield ""
@@ -209,21 +199,23 @@ class Draft:
         if lost:
             yield self._note(lost)
 
-    def _losses(self, cut: _Cut, page: _Page) -> Iterator[str]:
-        """What a cut does not show."""
+    def _sections(self, are: Literal["whole", "short", "gone"]) -> Lines:
+        if are == "gone":
+            return ()
+        return sum([part.whole if are == "whole" else part.short for part in self.sections], ())
+
+    def _losses(self, page: _Page, shown: Lines) -> Iterator[str]:
+        """What is not shown where the page is, with these lines of the sections."""
         if rows := self._all_rows - page.rows:
             yield f"{_counted(rows, 'older observation')} left out"
         if page.trimmed:
             yield f"{_counted(page.trimmed, 'observation')} without all detail"
         if sessions := self.timeline.sessions_beyond + self._sessions - page.sessions:
             yield f"{_counted(sessions, 'session line')} left out"
-        if page.figures and not cut.figures:
+        if page.figures_lost:
             yield "token figures left out"
-        parts = ((self.summary, cut.summary), (self.prior, cut.prior))
-        texts = [(at(0), at(cut.shortness) if shown else ()) for at, shown in parts if at(0)]
-        if any(whole != left for whole, left in texts):
-            gone = not any(left for _, left in texts)
-            yield f"last session {'left out' if gone else 'shortened'}"
+        if shown != self._sections("whole"):
+            yield f"last session {'shortened' if shown else 'left out'}"
 
     def _note(self, lost: str) -> str:
         limit, unit = self._budget.limit, UNIT_WORDS[self._budget.unit]
@@ -236,11 +228,10 @@ class Draft:
         count, limit = self._all_rows, self._budget.limit
         if limit is None:
             return Context("", 0, count, 0)
-        title, *warned = self.lean_head
+        title, *warned = self.least_head
         if not count:
             return Context(title if self._budget.size((title,)) - 1 <= limit else "", 0, 0, 0)
-        empty = _Cut(0, 0, 0, shortness=2, summary=False, prior=False, lean=True)
-        _, *others = self._losses(empty, _Page(self._budget))
+        _, *others = self._losses(_Page(self._budget), ())
         lost = f"{_counted(count, 'observation')} left out"
         every = f"all {lost}" if count > 1 else lost
         note = self._note(", ".join((every, *others)))

@@ -12,7 +12,7 @@ from claudemem_daemon.context.entries import timeline
 from claudemem_daemon.context.entry import Entry
 from claudemem_daemon.context.fit import Context, Draft
 from claudemem_daemon.context.request import ContextRequest
-from claudemem_daemon.context.sections import Section, no_section
+from claudemem_daemon.context.sections import NO_SECTION, Section
 from claudemem_daemon.selection.model import Summary
 from claudemem_daemon.selection.select import out_of_time
 from claudemem_daemon.stores.checkout import STORE_NAME
@@ -48,21 +48,20 @@ def _draft(request: ContextRequest) -> Draft:
     shown = timeline([session for session in sessions if session is not apart], request)
     message = request.prior_message
     prior = request.lost.attempt("", lambda: sections.prior_message(message, request))
-    labelled = apart is not None and bool(summary(0) and request.origin(apart.project))
-    title, lean = _titles(request)
+    labelled = apart is not None and bool(summary.whole and request.origin(apart.project))
+    title = sections.title(_title(request), request)
     warnings = () if request.news else (*request.lost.warnings(), *request.warnings)
     store = f"{settings.data_dir.rstrip('/')}/{STORE_NAME}"
     return Draft(
         request,
         head=(
-            sections.title(title, request),
+            title,
             *_header(shown.entries, request, labelled=labelled),
             *sections.warning_lines(warnings, request),
         ),
-        lean_head=(sections.title(lean, request), *sections.short_warning(warnings, request)),
+        least_head=(title, *sections.short_warning(warnings, request)),
         timeline=shown,
-        summary=summary,
-        prior=next(iter(prior), no_section),
+        sections=(summary, *prior),
         shared=any(
             entry.store is not None and not entry.store.letter and entry.store.path == store
             for entry in shown.entries
@@ -75,26 +74,22 @@ def _last_section(request: ContextRequest) -> tuple[Section, Summary | None]:
     line in the timeline because the section shows it."""
     rows, summaries = request.selection.observations, request.selection.summaries
     if request.news or not request.settings.show_last_summary or not summaries:
-        return no_section, None
+        return NO_SECTION, None
     last = summaries[0]
     newest = rows[0].created_at_epoch if rows else None
     if newest is not None and (last.created_at_epoch or 0) < newest:
-        return no_section, None
+        return NO_SECTION, None
     for section in request.lost.attempt(last.store, lambda: sections.last_session(last, request)):
-        return section, None if section is no_section else last
-    return no_section, last
+        return section, last if section.whole else None
+    return NO_SECTION, last
 
 
-def _titles(request: ContextRequest) -> tuple[str, str]:
-    """The words of the title, and those for a title without a legend."""
+def _title(request: ContextRequest) -> str:
     if request.news:
-        words = "news from other sessions and worktrees"
-    elif request.selection.observations:
-        words = "recent context"
-    else:
-        words = f"recent context: {empty_reasons.state(request)}"
-        return words, words
-    return words, f"{words}: {sections.RECORDED}"
+        return "news from other sessions and worktrees"
+    if request.selection.observations:
+        return "recent context"
+    return f"recent context: {empty_reasons.state(request)}"
 
 
 def _header(entries: Sequence[Entry], request: ContextRequest, *, labelled: bool) -> Iterator[str]:
