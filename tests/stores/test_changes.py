@@ -8,7 +8,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
@@ -189,6 +189,28 @@ def test_a_store_beyond_the_bound_is_closed_once_it_has_been_read(tmp_path: Path
                     readings.enter_context(reading)
             opened.append({name for name in open_files(str(tmp_path)) if name.endswith(".db")})
     assert [len(stores) for stores in opened] == [MAX_OPEN, MAX_OPEN]
+
+
+def test_another_process_can_have_a_store_alone_between_answers(tmp_path: Path) -> None:
+    """Though answers are sent again and again meanwhile: none of them needs the open store."""
+    path = make_store(tmp_path / "s.db")
+    add_observation(path, id=1)
+    pool = StorePool()
+    try:
+        before = state(pool, path)
+
+        def alone() -> bool:
+            before.holds()
+            with suppress(AssertionError):
+                return writer.run("PRAGMA journal_mode = delete") == [["delete"]]
+            return False
+
+        with OtherProcess(path) as writer:
+            writer.run("PRAGMA busy_timeout = 0")
+            wait_until(alone)
+        assert rows(pool, path) == [1]
+    finally:
+        pool.close()
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")

@@ -277,7 +277,7 @@ def may_be_immutable(path: str) -> bool:
     """Whether the file can be read as it is: nobody can have written past it, for neither a WAL nor
     a journal has anything in it, and none can appear in a folder that may not be written."""
     real = os.path.realpath(path)
-    beside = has_content(f"{real}-wal") or has_content(f"{real}-journal")
+    beside = has_content(wal_of(real)) or has_content(f"{real}-journal")
     return not beside and not os.access(os.path.dirname(real), os.W_OK)
 
 

@@ -23,7 +23,7 @@ MAX_STORES: Final = 1024
 """What is known of more is forgotten, that of those first that were not asked for longest."""
 MAX_OPEN: Final = 128
 """More stores are closed as soon as they have been read."""
-SWEEP_SECONDS: Final = 0.1
+SWEEP_SECONDS: Final = 0.025
 CLOSING_SECONDS: Final = 2.0
 """How long the end of the program waits for a file system that does not answer."""
 

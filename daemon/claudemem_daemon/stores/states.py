@@ -97,12 +97,11 @@ class SqliteStates:
             self._lock.release()
 
     def still(self, number: int) -> bool:
-        """Whether the store is in the state of that number. Waits for nothing, opens nothing; any
-        doubt is a no."""
+        """Whether the store is in the state of that number. Waits for nothing, opens nothing and keeps
+        nothing open; any doubt is a no."""
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            self.last_used = time.monotonic()
             return self._compare(0)[0] == number
         except apsw.Error:
             return False
