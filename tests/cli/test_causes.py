@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -369,6 +370,14 @@ def test_status_ends_in_one_next_command(world: World) -> None:
         assert last.startswith("next: claudemem-daemon ")
     world.settings({LIMIT: 0})
     assert ours(world, "status").stdout.splitlines()[-1].startswith("next: claudemem-daemon ")
+
+
+def test_a_hook_that_failed_is_told_in_the_same_words(world: World) -> None:
+    log = Path(world.daemon.state_dir) / "hook.log"
+    log.write_text(f"{int(time.time()) - 200}\tcodex\tdeadline\t1.5 s\n")
+    for words in ("status", "doctor"):
+        text = said(world, words)
+        assert "1 hook failed in the last day, the newest 3 min ago: codex deadline 1.5 s" in text
 
 
 def test_a_hook_answered_in_process_did_not_fail(world: World) -> None:

@@ -161,6 +161,11 @@ def test_search_finds_rows_with_every_word(
     assert ours(world, "search", words).returncode == 0
 
 
+def test_search_says_where_its_limit_may_hide_rows(world: World) -> None:
+    for limit, told in (("1", "the newest 1 row that holds"), ("9", "2 rows hold")):
+        assert told in ours(world, "search", "locks", "--limit", limit).stderr
+
+
 def test_search_has_a_limit_a_scope_and_a_time(world: World) -> None:
     assert refs(get(world, "/v1/search", q="o", limit="2")) == ["3", "2"]
     assert refs(get(world, "/v1/search", q="a removed", scope="self")) == []

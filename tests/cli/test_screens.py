@@ -179,6 +179,13 @@ def test_nothing_is_cut_in_a_pipe(world: World) -> None:
     assert f"~{path}" in ours(world, "worktrees").stdout
 
 
+@pytest.mark.parametrize("words", ["status", "doctor"])
+def test_nothing_is_cut_in_a_narrow_terminal(world: World, words: str) -> None:
+    text = ESCAPE.sub("", shown(world, words, width=40))
+    assert "…" not in text
+    assert "~/.claude-mem/daemon/daemon.sock" in re.sub(r"\s", "", text)
+
+
 def test_the_home_folder_is_a_tilde(world: World) -> None:
     assert "~/.claude-mem/claude-mem.db" in ours(world, "status").stdout
     assert f"settings file: ~/{'.claude-mem/settings.json'}" in ours(world, "config").stdout

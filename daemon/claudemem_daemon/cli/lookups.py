@@ -13,7 +13,6 @@ from claudemem_daemon.cli.options import (
     NUMBER,
     explain_command_line,
     json_option,
-    limit_option,
     make_question,
     pasteable,
     place_options,
@@ -47,7 +46,10 @@ def show_command(ids: tuple[str, ...], as_shape: bool, **where: Any) -> int:
 @click.argument("words", nargs=-1, required=True, metavar="WORDS...")
 @place_options
 @scope_option
-@limit_option
+@click.option(
+    "--limit", type=NUMBER, metavar="NUMBER", default=20, show_default=True,
+    help="How many rows at most.",
+)  # fmt: skip
 @since_option
 @json_option
 def search_command(
@@ -56,7 +58,7 @@ def search_command(
     """Find this repository's rows that hold every one of these words, newest first.
 
     The stores' own full-text index is used where there is one; it also finds the beginnings of
-    words. Otherwise the rows are compared. 20 rows, unless --limit says otherwise.
+    words. Otherwise the rows are compared.
     """
     text = " ".join(words)
     shape = looked_up("/v1/search", make_question(**options), q=text, since=since or "")
@@ -68,14 +70,15 @@ def search_command(
         screen.print_observations(rows)
     count = counted(len(rows), "row") if rows else "no row of this repository"
     verb = "holds" if len(rows) <= 1 else "hold"
-    how = "" if "fts5" in shape["how"] else "; no full-text index"
-    screen.say(f"{count} {verb} {plain(text, 100)!r}{how}", "dim", errors=True)
+    # There may be more where the limit is reached.
+    first = f"the newest {count} that" if rows and len(rows) == options["limit"] else count
+    screen.say(f"{first} {verb} {plain(text, 100)!r}", "dim", errors=True)
     screen.warn(shape["warnings"])
 
 
 @click.command("projects")
 @place_options
-@click.option("--limit", type=NUMBER, help="How many keys at most.")
+@click.option("--limit", type=NUMBER, metavar="NUMBER", help="How many keys at most.")
 @since_option
 @json_option
 def projects_command(since: str | None, as_shape: bool, **options: Any) -> None:

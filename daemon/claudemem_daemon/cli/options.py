@@ -25,21 +25,7 @@ Serve = Callable[[MutableMapping[str, str]], int]
 """Runs the daemon in an environment; returns its exit code."""
 
 
-class _Number(click.ParamType[int]):
-    """0, 1, 2, ...; click's own says `[x>=0]` in the help."""
-
-    name = "number"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        text = str(value)
-        if not (text.isascii() and text.isdigit() and len(text) < 20):
-            self.fail(f"{text[:40]!r} is not a whole number", param, ctx)
-        return int(text)
-
-
-NUMBER = _Number()
+NUMBER = click.IntRange(min=0)
 cwd_option = click.option(
     "--cwd",
     type=click.Path(readable=False),
@@ -53,7 +39,7 @@ scope_option = click.option(
     type=click.Choice(["all", "parent", "self"]),
     help="Every worktree's rows, the main checkout's and this one's, or this one's alone.",
 )
-limit_option = click.option("--limit", type=NUMBER, help="How many rows at most.")
+limit_option = click.option("--limit", type=NUMBER, metavar="NUMBER", help="How many rows at most.")
 types_option = click.option(
     "--types", metavar="LIST", help="Comma-separated list of allowed types."
 )

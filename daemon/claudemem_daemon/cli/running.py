@@ -84,7 +84,13 @@ def _answering(client: Client, process: subprocess.Popen[bytes]) -> int:
 @click.command("logs")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
 @click.option(
-    "-n", "--lines", type=NUMBER, default=100, show_default=True, help="How many of the last lines."
+    "-n",
+    "--lines",
+    type=NUMBER,
+    metavar="NUMBER",
+    default=100,
+    show_default=True,
+    help="How many of the last lines.",
 )
 def logs_command(follow: bool, lines: int) -> int:
     """Show the daemon's log: the file in the state folder, or the journal of its service."""

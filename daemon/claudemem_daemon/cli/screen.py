@@ -72,6 +72,7 @@ def say(
     else:
         line = Table.grid()
         line.add_column(no_wrap=True)
+        line.add_column(overflow="fold")
         line.add_row(shown, body)
         show(out, line)
 
@@ -166,7 +167,7 @@ def _stack(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> No
             if name not in FREE
         ]
         line = "  ".join(cell for cell in short if cell not in ("", "-"))
-        long = [cell for name, cell in cells if name in FREE and cell != "-"]
+        long = [cell for name, cell in cells if name in FREE]
         if head[0] in FREE:
             say(long.pop(0), "bold")
             long.insert(0, line)

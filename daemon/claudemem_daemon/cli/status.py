@@ -17,7 +17,7 @@ import click
 from claudemem_daemon import __version__
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.ask import explained
-from claudemem_daemon.cli.options import make_question, waiting
+from claudemem_daemon.cli.options import json_option, make_question, waiting
 from claudemem_daemon.cli.status_page import print_page
 from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.diagnostics.causes import rows_here
@@ -37,7 +37,7 @@ PROGRAMS = frozenset(
 
 
 @click.command("status")
-@click.option("--json", "as_shape", is_flag=True, help="As JSON, with keys to rely on.")
+@json_option
 @click.option("--watch", is_flag=True, help="Refresh in place until Ctrl-C.")
 def status_command(as_shape: bool, watch: bool) -> int:
     """Say how the daemon is, what is wrong in this folder, and the one thing to do next.

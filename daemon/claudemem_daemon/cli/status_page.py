@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from claudemem_daemon.cli.options import pasteable, plain
 from claudemem_daemon.cli.screen import finding, home, say
 from claudemem_daemon.diagnostics.age import age, counted, duration
+from claudemem_daemon.diagnostics.hook_checks import HookFailure, hook_log, skipped
 from claudemem_daemon.diagnostics.problems import Headline
-from claudemem_daemon.hookfiles.codex import ASK
 
 Line = tuple[str, str]
 """A name, which may be empty, and its value."""
@@ -30,9 +29,11 @@ def print_page(shape: dict[str, Any], head: Headline) -> None:
         _print_lines(_folder(here, told))
     for cause in causes:
         _print_finding(cause, shape["next"])
-    _print_lines(_hooks(shape))
-    for name, events in shape["hooks_not_allowed"].items():
-        finding(f"{name} skips our entries for {', '.join(events)} until allowed", ASK)
+    hooks = [skipped(name, events) for name, events in shape["hooks_not_allowed"].items()]
+    hooks.append(hook_log(HookFailure(**failure) for failure in shape["hook_failures"]))
+    for found in hooks:
+        if found.severity != "ok":
+            finding(found.sentence, found.fix)
     problems = [found for found in shape.get("problems", []) if found["sentence"] not in told]
     if problems:
         say("\nproblems")
@@ -88,13 +89,3 @@ def _folder(here: dict[str, Any], told: set[str]) -> Iterator[Line]:
     yield "here", f"{home(here['path'])}: {kind}"
     if here["verdict"] not in told:
         yield "", here["verdict"]
-
-
-def _hooks(shape: dict[str, Any]) -> Iterator[Line]:
-    since = shape["process"]["started_at"] if "process" in shape else time.time() - 86400
-    recent = [failure for failure in shape["hook_failures"] if failure["at"] >= since]
-    if recent:
-        last = recent[-1]
-        words = f"{counted(len(recent), 'hook')} failed, the last {age(last['at'] * 1000)}"
-        detail = plain(last["detail"], 200)
-        yield "hooks", f"{words}: {last['platform']} {last['reason']} {detail}"

@@ -14,7 +14,7 @@ from claudemem_daemon.client import Client, Unreachable
 from claudemem_daemon.database_url import CREATE_INDEX, is_database, names_database
 from claudemem_daemon.diagnostics.causes import rows_shown
 from claudemem_daemon.diagnostics.finding import Finding, Severity
-from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log
+from claudemem_daemon.diagnostics.hook_checks import hook_entries, hook_log, read_log
 from claudemem_daemon.diagnostics.problems import of_answer, of_process, of_silence
 from claudemem_daemon.errors import ClaudememError
 from claudemem_daemon.local import state_dir
@@ -55,7 +55,7 @@ def examine(
         lambda: _service(environ, program, explanation()),
         lambda: _memory(explanation(), by_daemon=by_daemon),
         lambda: hook_entries(environ, explanation()["settings_path"]),
-        lambda: hook_log(environ),
+        lambda: iter([hook_log(read_log(environ))]),
     )
     checks: list[Finding] = []
     for part in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from claudemem_daemon.diagnostics.age import age, counted
@@ -63,12 +63,18 @@ def _entries(platform: Platform, there: Installed) -> Finding:
     elif count < expected:
         message = f"{count} of {expected} entries are there"
     elif there.untrusted:
-        message = f"skips our entries for {', '.join(there.untrusted)} until allowed"
-        fix = ASK
+        return skipped(name, there.untrusted)
     else:
         message = counted(count, "entry", "entries")
         return Finding("hooks", f"{name}: {message}", severity="ok")
     return Finding("hooks", f"{name}: {message}", fix)
+
+
+def skipped(platform: str, events: Iterable[str]) -> Finding:
+    """Entries that the assistant has not been allowed to run."""
+    return Finding(
+        "hooks", f"{platform} skips our entries for {', '.join(events)} until allowed", ASK
+    )
 
 
 def _program_trouble(command: str) -> str | None:
@@ -77,14 +83,13 @@ def _program_trouble(command: str) -> str | None:
     return program_trouble(shlex.split(words[1])[0]) if len(words) == 2 else None
 
 
-def hook_log(environ: Mapping[str, str]) -> Iterator[Finding]:
-    recent = [failure for failure in read_log(environ) if failure.at > time.time() - 86400]
+def hook_log(failures: Iterable[HookFailure]) -> Finding:
+    recent = [failure for failure in failures if failure.at > time.time() - 86400]
     if not recent:
-        yield Finding("hook log", "no hook failed in the last day", severity="ok")
-        return
+        return Finding("hook log", "no hook failed in the last day", severity="ok")
     last, hooks = recent[-1], counted(len(recent), "hook")
     newest = f"{age(last.at * 1000)}: {last.platform} {last.reason} {last.detail}"
-    yield Finding("hook log", f"{hooks} failed in the last day, the newest {newest}")
+    return Finding("hook log", f"{hooks} failed in the last day, the newest {newest}")
 
 
 def read_log(environ: Mapping[str, str], last: int = 50) -> tuple[HookFailure, ...]:
