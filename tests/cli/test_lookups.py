@@ -183,6 +183,28 @@ def test_search_has_a_limit_a_scope_and_a_time(world: World) -> None:
     assert "2d" in answer.json()["error"]["message"]
 
 
+def test_a_time_that_only_created_at_has_is_the_same_in_all_that_is_shown(
+    world: World, tmp_path: Path
+) -> None:
+    """And its zone is named."""
+    store = make_store(tmp_path / "times" / "claude-mem.db")
+    timeless = {"project": "dateless", "created_at": "2026-02-03T04:05:06Z", "created_at_epoch": 0}
+    add_observation(store, title="dateless row", **timeless)
+    add_summary(store, learned="dateless session", **timeless)
+    with set_to(world, CLAUDE_MEM_DAEMON_STORES={"*": [store]}):
+        here = ["--projects", "dateless"]
+        context = ours(world, "context", *here).stdout
+        assert "times in UTC;" in context
+        assert "## Last session, 2026-02-03 04:05" in context
+        assert "## 2026-02-03\n" in context
+        for command in (["query"], ["search", "dateless"], ["show", "b1"], ["show", "Sb1"],
+                        ["explain", "b1"]):  # fmt: skip
+            assert "2026-02-03 04:05" in ours(world, *command, *here).stdout, command
+        days = ours(world, "explain", *here).stdout.partition("by day")[2]
+        assert "2026-02-03" in days
+        assert "undated" not in days
+
+
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from claudemem_daemon.cli.options import colours, pasteable, path_text, plain
+from claudemem_daemon.stores.rows import iso_ms
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -203,8 +204,10 @@ def print_stores(paths: Sequence[str]) -> None:
 
 
 def when(row: dict[str, Any]) -> str:
+    """Of `created_at` where the epoch is unusable, as in a context."""
     epoch = row["created_at_epoch"]
+    at: Any = iso_ms(row["created_at"]) if epoch is None else epoch
     try:
-        return f"{datetime.fromtimestamp(epoch / 1000).astimezone():%Y-%m-%d %H:%M}"
+        return f"{datetime.fromtimestamp(at / 1000).astimezone():%Y-%m-%d %H:%M}"
     except (TypeError, ValueError, OverflowError, OSError):
         return "undated"

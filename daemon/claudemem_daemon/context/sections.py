@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from claudemem_daemon.context.clock import UNDATED
 from claudemem_daemon.context.entries import SESSION_MARK
 from claudemem_daemon.context.entry import Entry
 from claudemem_daemon.context.request import WORK_MARK, ContextRequest
-from claudemem_daemon.selection.model import Summary
+from claudemem_daemon.selection.model import Observation, Summary
 from claudemem_daemon.warning import AnswerWarning
 
 Lines = tuple[str, ...]
@@ -100,9 +101,8 @@ def legend(
 
 def _zone_name(request: ContextRequest) -> str:
     """With the offset at the newest time that is shown, which most rows have."""
-    selection = request.selection
-    newest = (*selection.observations[:1], *selection.summaries[:1])
-    names = (request.clock.name(shown.created_at_epoch) for shown in newest)
+    rows = chain[Observation | Summary](request.selection.observations, request.selection.summaries)
+    names = (request.clock.name(shown.shown_at) for shown in rows)
     return next(filter(None, names), "")
 
 
@@ -146,7 +146,7 @@ def last_session(session: Summary, request: ContextRequest) -> Section:
     request."""
     if not any((session.investigated, session.learned, session.completed, session.next_steps)):
         return NO_SECTION
-    moment = request.clock.at(session.created_at_epoch)
+    moment = request.clock.at(session.shown_at)
     words = ("Last session,", moment.day, moment.time, request.origin(session.project))
     heading = " ".join(word for word in words if word)
     fields = (

@@ -176,7 +176,7 @@ def _compare(
             distinct += 1
             within: Disposition = "included" if distinct <= shown else "over_size"
             reason = within if distinct <= limit else "over_limit"
-            day = accounts.days.setdefault((_day(row.epoch), key), Counter())
+            day = accounts.days.setdefault((_day(row.shown_at), key), Counter())
             day["shown" if reason == "included" else "beyond"] += 1
         accounts.count(store, key, reason, 1)
         accounts.passed[store, row.id] = reason

@@ -31,6 +31,7 @@ class Fate(NamedTuple):
     title: str | None = None
     type: str | None = None
     concepts: tuple[str, ...] = ()
+    created_at: str = ""
     created_at_epoch: int | None = None
     rank: int | None = None
     """Its place among the rows that pass all filters, 1 for the newest."""
@@ -87,7 +88,7 @@ class Judge:
                 epoch = among[0].epoch if among else None
                 yield Fate(
                     row.id, store.path, disposition, detail, name, row.project, shown.title,
-                    shown.type, shown.concepts, epoch, self.accounts.rank(store.path, row.id),
+                    shown.type, shown.concepts, row.created_at, epoch, self.accounts.rank(store.path, row.id),
                 )  # fmt: skip
 
     def _of_row(self, source: Source, row: Row, shown: Observation) -> tuple[Disposition, str]:

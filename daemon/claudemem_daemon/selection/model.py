@@ -17,7 +17,6 @@ from claudemem_daemon.stores.rows import (
     Cell,
     Row,
     concept_list,
-    iso_ms,
     text,
     text_list,
     whole_number,
@@ -59,7 +58,6 @@ class ShownRow:
     few of thousands of rows.
 
     created_at_epoch  in milliseconds; None where the row has no usable time; such rows come last
-    shown_at          the time on its line, in milliseconds: `created_at` where the epoch is unusable
     """
 
     row: Row
@@ -73,6 +71,7 @@ class ShownRow:
     memory_session_id = _Value[str](attrgetter("row.session"))
     platform_source = _Value["str | None"](attrgetter("row.platform"))
     created_at = _Value[str](attrgetter("row.created_at"))
+    shown_at = _Value["int | None"](attrgetter("row.shown_at"))
     prefix = ""
     """Of its ref."""
 
@@ -81,10 +80,6 @@ class ShownRow:
         """The id by which a person or a model asks for this row again: `12`; `b7` in a store that is
         not the first; `c:1290252e` in a database, where ids are text; `S3` for a session."""
         return self.prefix + row_ref(self.of.letter, self.row.id, self.row.name)
-
-    @property
-    def shown_at(self) -> int | None:
-        return self.row.epoch if self.row.epoch is not None else iso_ms(self.created_at)
 
 
 @dataclass(frozen=True, slots=True)

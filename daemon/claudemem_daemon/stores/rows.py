@@ -75,6 +75,11 @@ class Row:
     def created_at(self) -> str:
         return text(self.cells[6 if self.of_session else 9])
 
+    @property
+    def shown_at(self) -> int | None:
+        """The time that people see, in milliseconds: `created_at` where the epoch is unusable."""
+        return self.epoch if self.epoch is not None else iso_ms(self.created_at)
+
 
 def text(value: Cell) -> str:
     """A cell as text: numbers in digits, bytes as far as they are UTF-8, NULL as nothing.
