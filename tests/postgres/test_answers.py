@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -191,14 +192,18 @@ def test_the_index_is_used_where_it_is(machine: Machine, admin: Admin, indexed: 
         assert ("Index Scan using observations_expr" in plan) == indexed
 
 
-@pytest.mark.parametrize("concepts", ["gotcha", "*"])
+@pytest.mark.parametrize(
+    ("key", "concepts"), [("shop", "gotcha"), ("shop", "*"), ("wh$1 '\"\\ {y}", "it's \\{$2}")]
+)
 def test_explain_shows_a_command_that_finds_the_row(
-    machine: Machine, admin: Admin, concepts: str
+    machine: Machine, admin: Admin, key: str, concepts: str
 ) -> None:
-    identity = add_row(admin, "shop", "Row", concepts=[concepts], at="2100-01-01T00:00:00Z")
+    identity = add_row(admin, key, "Row", concepts=[concepts], at="2100-01-01T00:00:00Z")
+    checkout = machine.shop.parent / key
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
     name = "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS"
     environ = clean_environ(machine.home, **{name: concepts})
-    told = run_to_end(environ, "explain", "--verbose", cwd=machine.shop)
+    told = run_to_end(environ, "explain", "--verbose", cwd=checkout)
     assert told.returncode == 0, told.stderr
     (line,) = [line for line in told.stdout.splitlines() if line.startswith("  psql ")]
     _, url, _, statement = shlex.split(line)
