@@ -71,6 +71,7 @@ def database_fixes(url: str) -> dict[str, str]:
     """The same of a database."""
     return {
         "missing": "pipx inject claudemem-daemon 'psycopg[binary]'",
+        "unreadable": f"correct {url} in CLAUDE_MEM_DAEMON_STORES",
         "foreign": f"take {url} out of CLAUDE_MEM_DAEMON_STORES",
         "slow": "export CLAUDE_MEM_DAEMON_TIMEOUT_MS=5000",
         "away": f"psql {quoted(url)} -c 'SELECT 1'",
@@ -81,10 +82,10 @@ def database_fixes(url: str) -> dict[str, str]:
 def store_fix(path: str, reason: str | None, data_dir: object) -> str:
     """What makes a store readable again that cannot be read for `reason`."""
     own = os.path.dirname(path) == data_dir
-    if reason == "unreadable":
-        return access_fix(path)
     if is_database(path):
         return database_fixes(path).get(reason or "", f"psql {quoted(path)} -c 'SELECT 1'")
+    if reason == "unreadable":
+        return access_fix(path)
     return store_fixes(path, own=own).get(reason or "", f"ls -l {quoted(path)}")
 
 

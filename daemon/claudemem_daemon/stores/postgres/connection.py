@@ -257,7 +257,7 @@ def translate(path: str, state: str, message: str) -> StoreError:
     if state == "42501":
         what = "its user may not read it; grant it SELECT on observations and server_sessions"
         return store_error(path, "refused", what)
-    if state in ("42P01", "42703"):
+    if state.startswith("42"):
         return store_error(path, "foreign", f"not the database of a claude-mem server ({line})")
     if NO_PASSWORD.search(message):
         what = "the server refuses the password; put the right one into ~/.pgpass"
@@ -268,7 +268,7 @@ def translate(path: str, state: str, message: str) -> StoreError:
         return wrong_url(path, f"{line}: " if UNKNOWN.search(line) else "")
     if not state or state[:2] in ("08", "57"):
         return store_error(path, "away", f"the server is away ({line})")
-    return store_error(path, "unreadable", f"cannot be read ({state}: {line})")
+    return store_error(path, "corrupt", f"cannot be read ({state}: {line})")
 
 
 def wrong_url(path: str, why: str = "") -> StoreError:
