@@ -22,7 +22,7 @@ from claudemem_daemon.selection.admission import match_keys
 from claudemem_daemon.selection.by_id import Ref, parse_ref, rows_by_id
 from claudemem_daemon.selection.lost import LostRows
 from claudemem_daemon.selection.search import search_rows
-from claudemem_daemon.settings.claude_mem_keys import suggest
+from claudemem_daemon.settings.misspelt import suggest
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.settings.modes import ModeFolders
 from claudemem_daemon.settings.sources import read_values

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claudemem_daemon.settings.claude_mem_keys import CLAUDE_MEM_ONLY, suggest
+from claudemem_daemon.settings.misspelt import suggest
 from claudemem_daemon.settings.model import DATA_DIR, KEYS, MAX_OBSERVATIONS
 from claudemem_daemon.settings.sources import Rejected, document
 from tests.settings.support import LIMIT, TYPES, Home
@@ -181,10 +181,13 @@ def test_a_slip_of_the_pen_has_a_suggestion(written: str, meant: str | None) -> 
 
 
 def test_no_key_that_means_something_is_called_a_slip() -> None:
-    assert {
-        name: suggest(name) for name in (*KEYS, DATA_DIR, *CLAUDE_MEM_ONLY) if suggest(name)
-    } == {}
-    assert not CLAUDE_MEM_ONLY & {*KEYS, DATA_DIR}
+    of_claude_mem = """
+        API_TIMEOUT_MS AUTH_MODE CHROMA_MODE CONTEXT_DIRECTIVES_MAX CONTEXT_MAIN_AGENT_ONLY
+        CONTEXT_SHOW_DIRECTIVES LLM_TIMEOUT_MS MODEL OBSERVER_CONTEXT_WINDOW PROJECT_ENVIRONMENTS
+        REDIS_MODE SERVER_PROJECT_ID SESSION_INIT_TIMEOUT_MS SKIP_SUBAGENT_OBSERVATIONS TIER_FAST_MODEL
+    """
+    names = (*KEYS, DATA_DIR, *(f"CLAUDE_MEM_{name}" for name in of_claude_mem.split()))
+    assert {name: suggest(name) for name in names if suggest(name)} == {}
 
 
 def test_a_mapped_folder_that_can_be_no_checkouts_path_is_told(tmp_path: Path) -> None:
