@@ -7,15 +7,13 @@ in the zone it was started in.
 from __future__ import annotations
 
 import os
-import stat
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from claudemem_daemon.dependencies import FileState, State, state_of
+from claudemem_daemon.dependencies import FileState, file_state
 
 SYSTEM_ZONE: Final = "/etc/localtime"
 
@@ -23,29 +21,21 @@ _BROKEN: Final = (OSError, ValueError, IndexError, struct.error)
 """What reading a file raises that is no zone file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneFile(FileState):
-    """The file of the system's zone. It is put in place whole, by a link or a rename, so one stat
-    of what a link leads to tells any change."""
-
-    def holds(self) -> bool:
-        return _state(self.path) == self.state
-
-
 class LocalZone(NamedTuple):
     """`zone` is None where only the C library understands TZ (`JST-9`): that cannot change within
     one process."""
 
     zone: tzinfo | None
-    dependencies: tuple[ZoneFile, ...] = ()
+    dependencies: tuple[FileState, ...] = ()
 
 
 def read_zone(environ: Mapping[str, str]) -> LocalZone:
     """The zone of TZ, else of the system."""
     value = environ.get("TZ")
     if value is None:
-        file = ZoneFile(SYSTEM_ZONE, _state(SYSTEM_ZONE))
-        return LocalZone(_of_file(SYSTEM_ZONE) or UTC, (file,))
+        # The stat comes first: a change before the reading then shows the next time.
+        state = file_state(SYSTEM_ZONE)
+        return LocalZone(_of_file(SYSTEM_ZONE) or UTC, (state,))
     value = value.removeprefix(":")
     if not value:
         return LocalZone(UTC)  # the C library means the same, and may call it "Universal"
@@ -57,23 +47,10 @@ def read_zone(environ: Mapping[str, str]) -> LocalZone:
         return LocalZone(None)
 
 
-def _state(path: str) -> State | None:
-    try:
-        return state_of(os.stat(path))
-    except OSError:
-        return None
-
-
 def _of_file(path: str) -> ZoneInfo | None:
     _, known, name = os.path.realpath(path).rpartition("/zoneinfo/")
     try:
-        with open(path, "rb", opener=_opener) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return None
+        with open(path, "rb") as file:
             return ZoneInfo.from_file(file, key=name if known else None)
     except _BROKEN:
         return None
-
-
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)

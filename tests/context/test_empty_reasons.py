@@ -138,7 +138,6 @@ def test_warnings_are_one_line_each_whatever_their_path_holds() -> None:
         ("settings_rejected", True),
         ("ambiguous_key", True),
         ("setting_bent", False),
-        ("foreign_owner", False),
         ("store_path_relative", False),
     ],
 )

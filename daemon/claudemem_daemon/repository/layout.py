@@ -48,10 +48,7 @@ def _around(cwd: str, home: str | None) -> Repository:
     if cwd != found.top:
         # No other path depends on whether `cwd` itself exists.
         file_identity(cwd)
-    found = found._replace(cwd=cwd, real=real, gone=gone)
-    if found.common_dir is None:
-        return found
-    return found._replace(warnings=(*found.warnings, *_other_owner(found.common_dir)))
+    return found._replace(cwd=cwd, real=real, gone=gone)
 
 
 def _walk(start: str, home: str | None) -> Repository:
@@ -233,13 +230,3 @@ def _jj_workspace(folder: str, jj: str) -> Repository | None:
         return None
     text = LinkText(main, name, os.path.basename(folder))
     return Repository("plain", f"{how} of {main}", folder, excluded_by=(main,), link_text=text)
-
-
-def _other_owner(common_dir: str) -> tuple[AnswerWarning, ...]:
-    """git refuses other people's repositories for what it would run; we run nothing of it."""
-    with unrecorded():
-        found = file_identity(common_dir).what
-    if len(found) < 4 or found[3] == os.geteuid():
-        return ()
-    message = f"{common_dir} belongs to user {found[3]}; only its link files are read"
-    return (AnswerWarning("foreign_owner", message, path=common_dir),)
