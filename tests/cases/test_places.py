@@ -236,6 +236,22 @@ def test_a_store_that_is_lost_is_told_alike_by_a_daemon_that_had_it(
             store.parent.chmod(0o755)
 
 
+@pytest.mark.parametrize("become", [removed, dangling, loop, no_folder])
+def test_a_checkouts_store_that_is_lost_is_told_alike_by_a_daemon_that_had_it(
+    world: World, become: Callable[[Path], None]
+) -> None:
+    app = world.repository("app", "tree")
+    store = Path(make_store(app / ".claude-mem" / "claude-mem.db"))
+    world.row("app", title="lost", store=str(store))
+    done = run_to_end(world.daemon.environ, "allow", str(store))
+    assert done.returncode == 0
+    for cwd in (app, world.root / "tree"):
+        assert names(both(world, cwd)) == ["lost"]
+    become(store)
+    for cwd in (app, world.root / "tree"):
+        assert names(both(world, cwd)) == []
+
+
 def test_a_shared_store_that_is_removed_is_none_yet(world: World) -> None:
     """As for everybody at the start."""
     app = world.repository("app")

@@ -6,7 +6,14 @@ import os
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from claudemem_daemon.dependencies import FileState, all_hold, file_state
+from claudemem_daemon.dependencies import (
+    FileDependency,
+    FileState,
+    all_hold,
+    file_identity,
+    file_state,
+    something_at,
+)
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.settings.sources import read_values
 
@@ -28,7 +35,7 @@ class NamedStores(NamedTuple):
     """What one checkout names, and the files that say so."""
 
     stores: tuple[Named, ...]
-    dependencies: tuple[FileState, ...]
+    dependencies: tuple[FileDependency, ...]
 
 
 class SiblingStores(NamedTuple):
@@ -70,21 +77,23 @@ class CheckoutFiles:
 
 def _read(checkout: str, *, is_sibling: bool = False) -> NamedStores:
     found: list[Named] = []
-    dependencies: list[FileState] = []
+    dependencies: list[FileDependency] = []
     for folder, names in ((".claude-mem", (STORE_NAME,)), (".claude", _SETTINGS)):
-        # Folders and stores count by their appearance alone: the folders' times change with any
-        # file in them, and locating a store looks at it again.
+        # Folders and stores count by their identity alone: times of a folder change with any file in
+        # it, and those of a store with any write.
         seen = [file_state(os.path.join(checkout, folder))]
         if seen[0].state is not None:
             seen += [file_state(os.path.join(checkout, folder, name)) for name in names]
-        dependencies += [file for file in seen if file.state is None and not is_sibling]
+        missing = [file.path for file in seen if file.state is None]
+        dependencies += map(file_identity, () if is_sibling else missing)
         for file in seen[1:]:
-            if file.state is None:
+            if not something_at(file.path):
                 continue
             if file.path.endswith(".json"):
                 dependencies.append(file)
                 found += _setting(file.path)
             else:
+                dependencies.append(file_identity(file.path))
                 found.append(Named(file.path, "inside the checkout", file.path))
     return NamedStores(tuple(found), tuple(dependencies))
 
