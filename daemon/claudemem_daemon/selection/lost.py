@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from claudemem_daemon.selection.merge import Chosen
 from claudemem_daemon.selection.source import Source
-from claudemem_daemon.stores.bounds import LISTS, most_bytes
+from claudemem_daemon.stores.bounds import most_bytes
 from claudemem_daemon.stores.failures import log_fault
 from claudemem_daemon.warning import AnswerWarning
 
@@ -45,7 +45,7 @@ def _warning(store: str, rows: int, what: str) -> AnswerWarning:
 
 
 def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
-    """For each store and column of which cells were cut or left out."""
+    """For each store and column of which cells were left out."""
     found = Counter(
         (chosen.origin.ref.path, name) for chosen in rows for name, _ in chosen.row.large
     )
@@ -53,7 +53,7 @@ def large_cells(rows: Iterable[Chosen[Source]]) -> tuple[AnswerWarning, ...]:
         AnswerWarning(
             "cell_too_large",
             f"{path}: {column} of {count} {'row' if count == 1 else 'rows'} larger than"
-            f" {most_bytes(column) // 1024} KiB: {'left out' if column in LISTS else 'cut'}",
+            f" {most_bytes(column) // 1024} KiB: left out",
             path=path,
             key=column,
         )

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_TEXT: Final = 1024 * 1024
-"""Bytes; no honest row comes near. A longer text is cut."""
+"""Bytes; no honest row comes near."""
 MAX_LIST: Final = 256 * 1024
-"""Bytes of JSON; a longer list is left out."""
+"""Bytes of JSON."""
 MAX_NAME: Final = 4096
 """Bytes of a name, an id or a time; a longer one is none."""
 LISTS: Final = frozenset(
@@ -36,9 +36,9 @@ def too_large(names: Sequence[str], sizes: Sequence[int | None]) -> tuple[tuple[
     return tuple((name, size) for name, size in cells if size and size > most_bytes(name))
 
 
-def cut(beginning: str, size: int) -> str:
-    """What stands for a text of `size` bytes."""
-    return f"{beginning} [... cut, {size:,} bytes in all]"
+def stand_in(size: int) -> str:
+    """What is shown instead of a text of `size` bytes."""
+    return f"[left out: {size:,} bytes]"
 
 
 def large(columns: Sequence[str]) -> str:

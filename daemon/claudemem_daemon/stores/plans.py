@@ -176,7 +176,7 @@ class Search:
             elif plan in ("time", "both"):
                 yield from self._by_time(plan)
             else:
-                yield from self._all(plan)
+                yield from self._all(self.statements(plan))
         except StoreError as error:
             if error.reason in DAMAGED:
                 self._reading.damage = error
@@ -195,8 +195,8 @@ class Search:
     def _matching_rows(self, schema: Schema, ids: Sequence[int]) -> Iterator[Candidate]:
         return self._rows(sql.matching(schema, self._table, self._wanted, ids))
 
-    def _all(self, plan: Plan = "project") -> Iterator[Candidate]:
-        for statement in self.statements(plan):
+    def _all(self, statements: Iterable[Statement]) -> Iterator[Candidate]:
+        for statement in statements:
             self._found.update(self._rows(statement))
         yield from self._give(self._found)
 
@@ -287,11 +287,10 @@ class Search:
                     yield from self._give(self._found)
                     self._found.clear()
                 yield from self._give(self._found)
-            for untimed in sql.untimed_rows(self._schema, self._table, self._wanted):
-                self._found.update(self._rows(untimed))
-            yield from self._give(self._found)
+            of = self._schema, self._table, self._wanted
+            yield from self._all(sql.all_rows(*of, sql.UNTIMED))
             return
-        yield from self._all()
+        yield from self._all(self.statements("project"))
 
     def _begin_by_time(self, statement: Statement, budget: int) -> bool:
         """Find the first rows: the limit's, and all of the last one's time. Whether there are no

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -15,7 +14,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import counting, files, sql
 from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import words as word_sql
-from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
+from claudemem_daemon.stores.bounds import LISTS, stand_in, too_large
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.failures import (
@@ -33,12 +32,10 @@ from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Reading, Search
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, row_id, text
-from claudemem_daemon.stores.sql import TABLES, Column, Plan, Statement, Table, Wanted
+from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
-MAX_JOINED: Final = 2_000
-"""So many names are asked for one by one; where there are more, all names are listed."""
 MAX_REMEMBERED: Final = 200
 """Rows read at once that are remembered; more would push out all that others ask for."""
 SIZES: Final = 7
@@ -167,22 +164,6 @@ class SqliteReader(StoreReader):
         for statement in name_sql.without_indexes(table, columns):
             yield from until_damage(self._flow(statement), [])
 
-    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:
-        tables = [table for table in TABLES if self.has(table)]
-        indexes = {table: self.schema.index_on(table, "project") for table in tables}
-        named = {table: index for table, index in indexes.items() if index is not None}
-        try:
-            if len(named) == len(tables):
-                firsts = [text(row[0]) for row in self._flow(name_sql.first_of_each(named))]
-                heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
-                if len(heads) * len(leaves) <= MAX_JOINED:
-                    joined = self._flow(name_sql.joined(named, heads, leaves))
-                    return (*firsts, *(text(row[0]) for row in joined))
-        except StoreError as error:
-            if error.reason not in DAMAGED:
-                raise
-        return tuple(name for table in tables for name in self.projects(table))
-
     def highest_id(self) -> int:
         ((number,),) = self.once(
             ("highest",), lambda: list(self._flow(sql.highest_id("observations")))
@@ -216,7 +197,7 @@ class SqliteReader(StoreReader):
                     continue
                 try:
                     if cells[SIZES] is not None:
-                        row = self._large_row(table, cells, candidate.epoch)
+                        row = _large_row(table, cells, candidate.epoch)
                     elif few:
                         key = (self._path, table, candidate.id)
                         row = self._recent.row(
@@ -247,31 +228,6 @@ class SqliteReader(StoreReader):
                 return None
             rows.append(row)
         return rows
-
-    def _large_row(self, table: Table, cells: Cells, epoch: int | None) -> Row:
-        """A row some of whose cells are too large: texts cut, with a mark at the end that says so,
-        lists left out."""
-        row = _row(cells, epoch)
-        large = too_large(CELLS[table], json.loads(text(cells[SIZES])))
-        texts = {
-            name: cut(self._beginning(table, name, row.id), size)
-            for name, size in large
-            if name not in LISTS
-        }
-        whole = zip(CELLS[table], row.cells, strict=True)
-        return replace(row, cells=tuple(texts.get(name, cell) for name, cell in whole), large=large)
-
-    def _beginning(self, table: Table, column: str, number: int) -> str:
-        """The first `MAX_TEXT` bytes of a cell; of the rest no page is read."""
-        if table in self.schema.loose_ids:  # the number is no row id
-            return ""
-        db = self._connection.db
-        try:
-            with closing(db.blob_open("main", table, column, number, False)) as blob:
-                encoding = text(next(self._flow(Statement("PRAGMA encoding", ())))[0])
-                return blob.read(MAX_TEXT).decode(encoding, "ignore")
-        except apsw.Error:  # a table without rowids, or a column that is worked out
-            return ""
 
     def indexed(self, words: Sequence[str]) -> list[int] | None:
         """The highest ids first."""
@@ -420,3 +376,12 @@ def _row(cells: Cells, epoch: int | None) -> Row:
         origin=(text(device), text(local)) if None not in (device, local) else None,
         cells=tuple(rest),
     )
+
+
+def _large_row(table: Table, cells: Cells, epoch: int | None) -> Row:
+    """A row some of whose cells are too large, without these."""
+    row = _row(cells, epoch)
+    large = too_large(CELLS[table], json.loads(text(cells[SIZES])))
+    texts = {name: stand_in(size) for name, size in large if name not in LISTS}
+    named = zip(CELLS[table], row.cells, strict=True)
+    return replace(row, cells=tuple(texts.get(name, cell) for name, cell in named), large=large)

@@ -55,7 +55,7 @@ class Row:
     name: str = ""
     """The id as its store has it, where that is text; `id` is then a number that stands for it."""
     large: tuple[tuple[str, int], ...] = ()
-    """(column, bytes) of the cells that are cut, or of a list left out."""
+    """(column, bytes) of the cells that are left out; a text then says so."""
     size: int = field(init=False, compare=False)
     """Characters of all cells together."""
     paths: tuple[str, ...] = field(init=False, compare=False)

@@ -78,6 +78,7 @@ def both(*terms: Statement) -> Statement:
 
 EVERY: Final = Statement("1")
 NO_ROW: Final = Statement("0")
+UNTIMED: Final = Statement(f"NOT ifnull({TIMED}, 0)")
 MAX_MARKS: Final = 100
 """More values are given as one list."""
 EACH: Final = "json_each(CAST(? AS TEXT))"
@@ -175,11 +176,13 @@ def _of_projects(wanted: Wanted) -> Statement:
     return Statement(f"({text or '0'})", both(*either).parameters)
 
 
-def all_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
+def all_rows(
+    schema: Schema, table: Table, wanted: Wanted, *terms: Statement
+) -> tuple[Statement, ...]:
     """The project plan: matching rows, in no order; one statement a branch. Without an index the
     whole table is read."""
     return tuple(
-        _narrow(schema, table, wanted, schema.by_index(table, column), among(column, names))
+        _narrow(schema, table, wanted, schema.by_index(table, column), among(column, names), *terms)
         for column, names in wanted.branches
     )
 
@@ -256,19 +259,6 @@ def newest_by_both(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     # `+` keeps SQLite from going through the ids instead of through the times.
     terms = Statement(TIMED), Statement(f"+id IN ({ids.text})", ids.parameters)
     return _narrow(schema, table, wanted, source, *terms, order=NEWEST)
-
-
-def untimed_rows(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
-    """What the time plan has not seen: rows without a time of a tellable unit, in no order."""
-    source = schema.by_index(table, "created_at_epoch")
-    return tuple(
-        _narrow(schema, table, wanted, source, Statement(outside), _of_projects(wanted))
-        for outside in (
-            "created_at_epoch IS NULL",
-            "created_at_epoch < 100000000",
-            "created_at_epoch >= 100000000000000000",
-        )
-    )
 
 
 def filter_terms(

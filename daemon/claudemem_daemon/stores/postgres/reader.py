@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores.bounds import LISTS, MAX_TEXT, cut, too_large
+from claudemem_daemon.stores.bounds import LISTS, stand_in, too_large
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import ExplainedQuery, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
@@ -149,9 +149,6 @@ class DatabaseReader(StoreReader):
         either = table == "session_summaries"
         own = {name for name, observed in found if observed or either}
         return tuple(sorted(n for n in own if n in wanted or n.startswith(starts))), ()
-
-    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - all names are few
-        return self.projects()
 
     def highest_id(self) -> int:
         return sql.row_number("", self._answers.complete)
@@ -335,7 +332,7 @@ def _row(number: int, table: Table, read: tuple[Any, ...], epoch: int | None) ->
         named[name] = _as_written(named[name])
     for name, size in large:
         if name not in LISTS:
-            named[name] = cut(named[name].encode()[:MAX_TEXT].decode("utf-8", "ignore"), size)
+            named[name] = stand_in(size)
     return Row(
         id=number,
         project=project,

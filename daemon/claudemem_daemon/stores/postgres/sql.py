@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from claudemem_daemon.stores.bounds import (
-    LISTS,
     MAX_LIST,
     MAX_NAME,
     MAX_TEXT,
@@ -189,10 +188,7 @@ def _whole(table: Table) -> str:
         (_LARGE, *(f"octet_length({cell}) > {most_bytes(name)}" for name, cell in cells.items()))
     )
     sizes = ", ".join(f"octet_length({cell})" for cell in cells.values())
-    shown = (
-        bounded(cell, MAX_LIST) if name in LISTS else f"left({cell}, {MAX_TEXT})"
-        for name, cell in cells.items()
-    )
+    shown = (bounded(cell, most_bytes(name)) for name, cell in cells.items())
     return (
         f"SELECT o.id, {_MICROSECONDS}, coalesce({bounded('m.project', MAX_NAME)}, ''),"
         f" coalesce({bounded('s.content_session_id', MAX_NAME)}, ''),"
@@ -208,7 +204,7 @@ def _whole(table: Table) -> str:
 WHOLE: Final = {table: _whole(table) for table in TABLES}
 """Rows with the ids $1, in no order: id, microseconds, project, session, platform; the bytes of the
 metadata, where too large to be read, and of each cell, or NULL where none is too large; then the cells
-of `CELLS`: texts up to `MAX_TEXT` characters, lists as JSON text or NULL."""
+of `CELLS`: lists as JSON text; NULL for one that is too large."""
 
 BY_NAME: Final = (
     f"SELECT DISTINCT o.id, {_MICROSECONDS} FROM unnest($1::text[]) AS name, observations AS o"
