@@ -138,7 +138,7 @@ def _serve(
             _say(f"HOME belongs to user {owner} and this is user {os.geteuid()}: no answer")
             return
         _need_output()
-        body = _read_stdin()
+        body, call = _read_stdin()
         try:
             _ask(platform, body, environ, until)
             return
@@ -146,7 +146,7 @@ def _serve(
             if missing.reason not in ("no_daemon", "denied"):
                 raise
             _log(environ, platform, missing.reason, missing.detail)
-            if _news_alone(body, environ):
+            if _news_alone(call, environ):
                 return
             _answer_here(platform, body, environ, until, in_process)
     except _NothingToPrint as missing:
@@ -161,11 +161,12 @@ def _need_output() -> None:
         raise _NothingToPrint("output", "closed") from None
 
 
-def _read_stdin() -> bytes:
-    """All of standard input, or as much as makes one whole JSON value: some assistants leave the
-    pipe open."""
-    data = b""
-    while len(data) <= MAX_STDIN:
+def _read_stdin() -> tuple[bytes, dict[str, Any]]:
+    """The JSON object on standard input, as it came and read; no end is waited for, because some
+    assistants leave the pipe open. In a large one long fields are shortened."""
+    data = bytearray()
+    call = None
+    while call is None and len(data) <= MAX_STDIN:
         try:
             chunk = os.read(0, 1 << 20)
         except OSError as error:
@@ -173,16 +174,16 @@ def _read_stdin() -> bytes:
         if not chunk:
             break
         data += chunk
-        if chunk.rstrip().endswith(b"}") and _json_object(data) is not None:
-            break
+        if chunk.rstrip().endswith(b"}"):
+            call = _json_object(data)
+    if call is None:
+        raise _NothingToPrint("stdin", "no JSON object")
     if len(data) <= SMALL_STDIN:
-        return data
-    parsed = _json_object(data)
-    if parsed is None:
-        raise _NothingToPrint("stdin", "too large and no JSON object")
+        return bytes(data), call
     import json
 
-    return json.dumps({k: v for k, v in map(_shortened, parsed.items()) if v is not None}).encode()
+    call = {name: value for name, value in map(_shortened, call.items()) if value is not None}
+    return json.dumps(call).encode(), call
 
 
 def _shortened(field: tuple[str, Any]) -> tuple[str, Any]:
@@ -223,10 +224,10 @@ def _ask(platform: str, body: bytes, environ: Mapping[str, str], until: float) -
     try:
         try:
             connection.connect(os.fsencode(path))
-        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
-            raise _NothingToPrint("no_daemon", path) from None
         except PermissionError:
             raise _NothingToPrint("denied", f"not allowed to connect to {path}") from None
+        except OSError:
+            raise _NothingToPrint("no_daemon", path) from None
         peer = peer_uid(connection)
         if peer not in (None, os.getuid(), 0):
             raise _NothingToPrint("unsafe", f"{path} is served by user {peer}")
@@ -280,11 +281,10 @@ def _receive(connection: _socket.socket) -> bytes:
     return body.strip()
 
 
-def _news_alone(body: bytes, environ: Mapping[str, str]) -> bool:
+def _news_alone(call: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
     """Whether only news would count, as at every prompt but for a setting; without a daemon nobody
     knows what is new, and to find that out would cost each prompt a quarter of a second."""
-    call = _json_object(body)
-    if call is None or "prompt" not in call:
+    if "prompt" not in call:
         return False
     event = call.get("hook_event_name", call.get("hookEventName"))
     if str(event).lower().endswith("start"):
@@ -334,12 +334,10 @@ def _print(answer: bytes) -> None:
         raise _NothingToPrint("output", error.strerror or "closed") from None
 
 
-def _json_object(data: bytes) -> dict[str, Any] | None:
-    """The one JSON object that `data` is, else None; by the C scanner that `json` itself uses."""
-    try:
-        text = data.removeprefix(b"\xef\xbb\xbf").decode().strip()
-    except UnicodeDecodeError:
-        return None
+def _json_object(data: bytes | bytearray) -> dict[str, Any] | None:
+    """The one JSON object that `data` is, else None; by the C scanner that `json` itself uses.
+    Bytes that are no UTF-8 become surrogates, as in a path."""
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").strip()
     if not text.startswith("{"):
         return None
     from _json import make_scanner
@@ -360,11 +358,7 @@ class _Scanning:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-
-    @staticmethod
-    def parse_constant(name: str) -> None:
-        """NaN and Infinity, which Python takes and nobody else."""
-        raise ValueError(name)
+    parse_constant = float
 
 
 def _here(environ: Mapping[str, str]) -> str:

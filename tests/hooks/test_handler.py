@@ -159,9 +159,33 @@ def test_it_runs_as_a_script_without_site(tmp_path: Path) -> None:
     [b"", b"garbage", b"[]", b"{", b'"x"', b"\xff\xfe", b"[" * 100_000, b'{"cwd": 5}', b"null"],
 )
 def test_any_input_exits_0_and_prints_nothing_odd(tmp_path: Path, call: bytes) -> None:
+    """What is no object is in the log."""
     with Daemon(tmp_path):
         done = run_hook(tmp_path, call)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert reasons(tmp_path) == ([] if b"cwd" in call else ["stdin"])
+
+
+@pytest.mark.parametrize("kind", ["file", "fifo", "folder", "loop", "datagrams"])
+def test_what_nobody_can_connect_to_is_no_daemon(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / ".claude-mem" / "daemon"
+    folder.mkdir(parents=True, mode=0o700)
+    path = folder / "daemon.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+        if kind == "file":
+            path.touch()
+        elif kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        elif kind == "loop":
+            path.symlink_to(path)
+        else:
+            datagrams.bind(str(path))
+        call = CALL.replace(b'"/"', json.dumps(str(tmp_path)).encode())
+        done = run_hook(tmp_path, call, CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
+    assert b"no memory yet" in done.stdout
+    assert reasons(tmp_path) == ["no_daemon"]
 
 
 @pytest.mark.parametrize("arguments", [("nobody",), ("--halp",), ("claude-code", "x")])
