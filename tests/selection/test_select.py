@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.pipeline import Answer
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection import model
@@ -438,23 +437,16 @@ def test_what_was_found_before_the_deadline_is_shown(
     assert not answer.complete
 
 
-class Late(Deadline):
-    """Was over before it began."""
-
-    @property
-    def passed(self) -> bool:
-        return True
-
-
 def test_more_rows_than_time_allows_are_cut_off_and_no_store_is_blamed(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def merging(sources: Sources, *_: object, **__: object) -> None:
-        sources.until = Late(0)
+    def late(sources: Sources) -> bool:
+        sources.unfinished = True
+        return True
 
     add_observations(store, [{"title": f"Row {n}"} for n in range(1300)])
     with open_pool() as pool:
-        monkeypatch.setattr(Sources, "merging", merging)
+        monkeypatch.setattr(Sources, "_late", late)
         answer = ask(store, pool=pool, limit=1300)
         assert ids(answer) == list(range(1300, 800, -1))
         (warning,) = answer.warnings

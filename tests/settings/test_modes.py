@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from claudemem_daemon.settings.modes import CODE
+from claudemem_daemon.settings.modes import CODE, MAX_MODES, ModeFolders
 from tests.settings.support import MODE, MODES_DIR, Home
 
 
@@ -54,6 +54,17 @@ def test_what_is_no_mode_is_the_built_in_one(
     for warning in settings.warnings:
         assert warning.key == MODE
         assert "\n" not in warning.message
+
+
+def test_not_all_of_very_many_modes_are_read(home: Home) -> None:
+    """They are read for an explanation alone, which took longer than its deadline."""
+    for number in range(MAX_MODES):
+        home.mode(f"m{number}", mode("M", "x"))
+        home.mode(f"m{number}--ko", mode("M", "x"))
+    folders = ModeFolders(None, str(home.folder), str(home.path))
+    assert len(folders.all()) == 1 + MAX_MODES
+    home.mode("zz", mode("M", "x"))
+    assert len(folders.all()) == 1 + MAX_MODES
 
 
 def test_no_id_reaches_a_file_outside_the_modes_folders(home: Home) -> None:

@@ -55,7 +55,8 @@ def search_rows(
         if resolved.keys.keys and search.words and limit > 0:
             sources.open()
         sources.merging(limit, full=True)
-        rows = sources.merged("observations", limit, search.candidates, search.keeps)
+        lists = [(source, search.candidates(source)) for source in sources.opened]
+        rows = sources.merged("observations", limit, lists, search.keeps)
         sources.finish()
         return Found(
             tuple([Observation(row, source.ref) for source, row in rows]),

@@ -21,7 +21,7 @@ from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.stores.interface import StoreChanged
 from claudemem_daemon.stores.letters import lower
 from claudemem_daemon.stores.pool import StorePool
-from claudemem_daemon.stores.sql import Table, Wanted
+from claudemem_daemon.stores.sql import Wanted
 from claudemem_daemon.warning import AnswerWarning
 
 MAX_UNLOCKED: Final = 3
@@ -47,15 +47,14 @@ def _selected(sources: Sources) -> Selection:
     with sources:
         # The timeline shows this number of sessions, and a section the newest one.
         session_count = max(settings.session_count, int(settings.show_last_summary))
-        plan: dict[Table, int] = {"observations": settings.limit}
-        if question.since is None:
-            plan["session_summaries"] = session_count
-        if sources.resolved.keys.keys and any(plan.values()):
-            sources.open(plan)
+        if question.since is not None:
+            session_count = 0
+        if sources.resolved.keys.keys and (settings.limit > 0 or session_count > 0):
+            sources.open()
         sources.merging(settings.limit, full=question.full)
         # The few first: many rows may take all the time there is.
-        sessions = sources.merged("session_summaries", session_count)
-        rows = sources.merged("observations", settings.limit)
+        sessions = sources.newest("session_summaries", session_count)
+        rows = sources.newest("observations", settings.limit)
         high_water = _high_water(sources)
         rows_exist = bool(rows or sessions) or _own_rows_exist(sources)
         sources.finish()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -76,7 +76,6 @@ class Source:
     reader: StoreReader
     admitted: Admitted
     summaries: Admitted
-    flows: dict[Table, Flow] = field(default_factory=dict)
 
     def admits(self, table: Table) -> Admitted:
         return self.admitted if table == "observations" else self.summaries
@@ -85,7 +84,3 @@ class Source:
         """The key that admitted observations: their own project's, or the one they were merged
         into."""
         return row.project if row.project in self.admitted.projects else row.merged or row.project
-
-    def close(self) -> None:
-        for flow in self.flows.values():
-            flow.close()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from claudemem_daemon.deadline import Deadline
@@ -18,7 +17,7 @@ from claudemem_daemon.selection.lost import LostRows, large_cells
 from claudemem_daemon.selection.merge import Chosen, merge
 from claudemem_daemon.selection.ownership import Ownership
 from claudemem_daemon.selection.source import Flow, Source
-from claudemem_daemon.stores.failures import DAMAGED, as_store_error
+from claudemem_daemon.stores.failures import as_store_error
 from claudemem_daemon.stores.model import StoreRef, StoreReport
 from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.pool import StorePool
@@ -28,8 +27,6 @@ from claudemem_daemon.warning import AnswerWarning
 
 ALL: Final = Wanted(())
 """No filter: every row passes."""
-WAIT_FOR: Final = ("busy", "slow")
-"""Reasons that may pass: such a store is read again after the others."""
 FEW_STORES: Final = 4
 """Up to this number, stores keep the pages they read in memory until the answer is complete."""
 RESERVED: Final = 0.15
@@ -89,71 +86,37 @@ class Sources:
         above, upto = question.since.get(source.ref.path, 0), question.until or {}
         return wanted._replace(above=above, upto=upto.get(source.ref.path))
 
-    def open(self, plan: Mapping[Table, int] = MappingProxyType({})) -> None:
-        """Open each store and find the first rows of the tables in `plan`, which gives their number.
-        A slow or locked store gets a share of the time first, and the rest of it after the others."""
-        until = Deadline(self.deadline.at - min(RESERVED, self.deadline.remaining() / 4))
-        refs = self.resolved.located.stores
-        waiting: list[StoreRef] = []
-        if len(refs) == 1:
-            waiting += refs
-        else:
-            for number, ref in enumerate(refs):
-                # One share is for the second attempts.
-                share = until.share(len(refs) - number + 1)
-                if not self._try(ref, plan, share, last=False):
-                    waiting.append(ref)
-        for number, ref in enumerate(waiting):
-            self._try(ref, plan, until.share(len(waiting) - number), last=True)
-        order = {ref.path: number for number, ref in enumerate(refs)}
-        self.opened.sort(key=lambda source: order[source.ref.path])
+    def open(self) -> None:
+        """Open each store; a slow or locked one takes no more than its share of the time."""
+        refs, until = self.resolved.located.stores, self._until_rows()
+        for number, ref in enumerate(refs):
+            self._open(ref, until.share(len(refs) - number))
 
-    def _try(
-        self, ref: StoreRef, plan: Mapping[Table, int], until: Deadline, *, last: bool
-    ) -> bool:
-        """Open one store. False where another attempt may succeed."""
+    def _open(self, ref: StoreRef, until: Deadline) -> None:
         keys = self.resolved.keys
         try:
             with ExitStack() as attempt:
                 reader = attempt.enter_context(self.pool.reading(ref, until, locked=self.locked))
                 admitted = reader.once(("keys matched", keys), partial(match_keys, reader, keys))
-                source = Source(ref, reader, *admitted)
-                attempt.callback(source.close)
-                error = self._first_rows(source, plan)
-                # Rows found before these errors are used; before "slow" only in the last attempt.
-                usable = DAMAGED if not last else (*DAMAGED, "slow")
-                if error is not None and error.reason not in usable:
-                    raise error
-                reader.extend(self.deadline)
-                if len(self.resolved.located.stores) > FEW_STORES:
-                    reader.drop_pages()
                 self.stack.push(attempt.pop_all())
         except StoreError as failure:
             self.failures[ref.path] = failure
-            return failure.reason not in WAIT_FOR
-        self.failures.pop(ref.path, None)
+            return
         if reader.trouble is not None:
             self.failures[ref.path] = reader.trouble
-        if error is not None:
-            self._note(source, error)
+        source = Source(ref, reader, *admitted)
+        self._go_on(source)
         self.opened.append(source)
-        return True
 
-    def _first_rows(self, source: Source, plan: Mapping[Table, int]) -> StoreError | None:
-        damage: StoreError | None = None
-        for table, rows in plan.items():
-            if rows <= 0 or not source.admits(table) or not source.reader.has(table):
-                continue
-            flow = Flow(source.reader, table, self.wanted(source, table), rows)
-            source.flows[table] = flow
-            try:
-                flow.begin()
-            except StoreError as error:
-                if error.reason not in DAMAGED:
-                    return error
-                damage = damage or error
-            self.lost[source.ref.path] += flow.unusable
-        return damage
+    def _go_on(self, source: Source) -> None:
+        """What is read next is for the answer alone."""
+        source.reader.extend(self.until)
+        if len(self.resolved.located.stores) > FEW_STORES:
+            source.reader.drop_pages()
+
+    def _until_rows(self) -> Deadline:
+        """When to stop looking rows up."""
+        return Deadline(self.deadline.at - min(RESERVED, self.deadline.remaining() / 4))
 
     def merging(self, limit: int, *, full: bool) -> None:
         """Stop reading from now on while there is time to write `limit` rows."""
@@ -163,19 +126,40 @@ class Sources:
         for source in self.opened:
             source.reader.extend(self.until)
 
+    def newest(self, table: Table, limit: int) -> tuple[Chosen[Source], ...]:
+        """The newest rows of all stores that match the filters."""
+        if limit <= 0:
+            return ()
+        until = self._until_rows()
+        sources = [s for s in self.opened if s.admits(table) and s.reader.has(table)]
+        lists: list[tuple[Source, Iterator[Candidate]]] = []
+        for number, source in enumerate(sources):
+            flow = Flow(source.reader, table, self.wanted(source, table), limit)
+            self.stack.callback(flow.close)
+            source.reader.extend(until.share(len(sources) - number))
+            try:
+                flow.begin()
+            except Exception as error:  # noqa: BLE001 - it costs this store alone
+                # The rows found before it are used.
+                self._note(source, as_store_error(error, source.ref.path))
+            self._go_on(source)
+            self.lost[source.ref.path] += flow.unusable
+            lists.append((source, self._guarded(source, flow.candidates())))
+        return self.merged(table, limit, lists, self.keeps)
+
+    def _guarded(self, source: Source, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+        with self.guarded(source):
+            yield from candidates
+
     def merged(
         self,
         table: Table,
         limit: int,
-        find: Callable[[Source], Iterator[Candidate]] | None = None,
-        keep: Callable[[Chosen[Source]], bool] | None = None,
+        lists: Iterable[tuple[Source, Iterator[Candidate]]],
+        keep: Callable[[Chosen[Source]], bool],
     ) -> tuple[Chosen[Source], ...]:
-        """The newest rows of all stores, among the rows of each store that `find` gives (by default
-        all that match the filters) and for which `keep` is true (by default those of our own
-        repository)."""
-        find = find or partial(self.candidates, table)
-        lists = [(source, find(source)) for source in self.opened]
-        found = merge(lists, limit, partial(self.read, table), keep or self.keeps, self._late)
+        """The newest rows in the lists for which `keep` is true."""
+        found = merge(lists, limit, partial(self.read, table), keep, self._late)
         return tuple([chosen for chosen, ending in found if ending == "included"])
 
     def _late(self) -> bool:
@@ -192,13 +176,6 @@ class Sources:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is
             self.stopped(source, as_store_error(error, source.ref.path))
-
-    def candidates(self, table: Table, source: Source) -> Iterator[Candidate]:
-        """All matching rows of one store; rows after the first ones are looked up as they are taken."""
-        flow = source.flows.get(table)
-        if flow is not None:
-            with self.guarded(source):
-                yield from flow.candidates()
 
     def read(self, table: Table, source: Source, chosen: list[Candidate]) -> dict[int, Row]:
         """The rows themselves, without those that cannot be read."""

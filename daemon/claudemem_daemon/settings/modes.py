@@ -51,6 +51,8 @@ _WITHOUT_A_FILE: Final = {CODE.id, *(f"code--{language}" for language in _LANGUA
 writes in, neither types nor concepts; so without their file nothing is missing."""
 
 _MAX_ITEMS: Final = 500
+MAX_MODES: Final = 50
+"""Mode files of one folder that `all` reads: claude-mem has fewer, but for variants."""
 MAX_LABEL: Final = 60
 MAX_VERSIONS: Final = 8
 _IN_A_VERSION: Final = (("modes",), ("plugin", "modes"))
@@ -112,15 +114,19 @@ class ModeFolders:
         return LoadedMode(mode, None, tuple(self._looked_for))
 
     def all(self) -> tuple[Mode, ...]:
-        """Every mode that has a file, and the built-in one."""
+        """The modes that have a file, without their variants, and the built-in one."""
         found = {CODE.id: CODE}
         for folder in self._folders:
             try:
-                files = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+                files = sorted(
+                    name
+                    for name in os.listdir(folder)
+                    if name.endswith(".json") and "--" not in name
+                )
             except OSError:
                 continue
-            for name in (file.removesuffix(".json") for file in files[:_MAX_ITEMS]):
-                loaded = self.load(name) if "--" not in name and name not in found else None
+            for name in (file.removesuffix(".json") for file in files[:MAX_MODES]):
+                loaded = self.load(name) if name not in found else None
                 if loaded is not None and loaded.problem is None:
                     found[name] = loaded.mode
         return tuple(found.values())
