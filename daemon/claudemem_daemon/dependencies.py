@@ -270,11 +270,6 @@ def something_at(path: str) -> bool:
     return _found(path) is not None or _stat(path)[2]
 
 
-def link_target(path: str) -> str | None:
-    """What the symbolic link at `path` says; None where there is none."""
-    return once("link", path, _readlink) if _stat(path)[2] else None
-
-
 def _readlink(path: str) -> str | None:
     try:
         return os.readlink(path)
@@ -292,7 +287,7 @@ def link_steps(path: str) -> Iterator[str]:
             real = os.path.dirname(real).rstrip("/")
         elif part not in ("", "."):
             step = f"{real}/{part}"
-            target = link_target(step)
+            target = once("link", step, _readlink) if _stat(step)[2] else None
             if target is None:
                 real = step
                 continue

@@ -54,13 +54,6 @@ def test_no_pattern_excludes_nothing() -> None:
     assert not excluding("/w/app", ())
 
 
-def test_the_home_folder_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/h")
-    assert excluding("/h/secret/x", ("~/secret",))
-    assert excluding("/h/x", ("~",))
-    assert not excluding("/other/secret", ("~/secret",))
-
-
 def plainly(path: str, pattern: str) -> bool:
     """The same rules, one sign at a time: a set of places in the pattern that may be reached."""
     if not pattern:

@@ -19,7 +19,7 @@ from claudemem_daemon.repository.model import (
     Worktree,
 )
 from claudemem_daemon.repository.names import FolderNames
-from claudemem_daemon.settings.exclusion import Exclusions, expanded
+from claudemem_daemon.settings.exclusion import Exclusions
 from claudemem_daemon.settings.model import Settings
 from claudemem_daemon.settings.parsers import shown
 from claudemem_daemon.warning import AnswerWarning
@@ -91,7 +91,7 @@ class _Exclusion:
 
     def __init__(self, settings: Settings) -> None:
         patterns = (*settings.excluded_projects, settings.observer_folder)
-        self._names = FolderNames(map(expanded, patterns))
+        self._names = FolderNames(patterns)
         self._exclusions = Exclusions(patterns)
         # Without the sessions' folder: whoever asks from it is resolved anew when it comes or goes.
         self.dependencies = tuple(

@@ -28,8 +28,6 @@ from claudemem_daemon.repository.model import LinkText, Repository, main_checkou
 from claudemem_daemon.repository.records import leads_to
 from claudemem_daemon.warning import AnswerWarning
 
-MAX_LEVELS: Final = 256
-
 NOT_FOUND: Final = Repository("none", "no repository around this folder")
 
 
@@ -56,9 +54,7 @@ def _walk(start: str, home: str | None) -> Repository:
     make one project of everything below."""
     inner: Repository | None = None
     folder = start
-    for _ in range(MAX_LEVELS):
-        if folder == home and folder != start:
-            break
+    while folder != home or folder == start:
         marked = file_state(os.path.join(folder, ".git")).state is not None
         found = checkout_at(folder) if marked else None
         if found is not None:
@@ -173,8 +169,8 @@ def _main_checkout(folder: str, marker: str, real: str) -> Repository:
             return _contradicted(folder, real, "its core.worktree is another folder")
         if own:
             message = (
-                f"core.worktree in {folder}/.git/config is ignored: the folder that it names has no"
-                " link back, so its memory is not this repository's"
+                f"core.worktree in the configuration of {folder} is ignored: the folder that it names"
+                " has no link back, so its memory is not this repository's"
             )
             warnings = (AnswerWarning("core_worktree_ignored", message, path=folder),)
     if own:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -12,15 +11,14 @@ from typing import Final
 class Exclusions:
     """Globs, each made into a matcher once.
 
-    `*` and `?` stay inside one folder name, `**` crosses folders, `~` is the home folder. A pattern
-    that starts with `/` or `~` is matched against the path from its beginning, any other from any
-    folder on: `*-scratch` is a folder of such a name anywhere, `work/tmp` those two in a row. What
+    `*` and `?` stay inside one folder name, `**` crosses folders. A pattern that starts with `/` is
+    matched against the path from its beginning, any other from any folder on: `*-scratch` is a folder of such a name anywhere, `work/tmp` those two in a row. What
     matches takes everything below it along; `folder/**` means the folder as well. Unicode forms of
     one name are one name.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._matchers = [(pattern, _matcher(nfc(expanded(pattern)))) for pattern in patterns]
+        self._matchers = [(pattern, _matcher(nfc(pattern))) for pattern in patterns]
 
     def excluding(self, path: str) -> str | None:
         """The first of the patterns that a checkout's path falls under."""
@@ -32,10 +30,6 @@ class Exclusions:
 def excluding(path: str, patterns: Iterable[str]) -> str | None:
     """As `Exclusions.excluding`, for one path."""
     return Exclusions(patterns).excluding(path)
-
-
-def expanded(pattern: str) -> str:
-    return os.path.expanduser(pattern) if pattern.startswith("~") else pattern
 
 
 def nfc(text: str) -> str:
