@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cases.world import World, new_world
 from tests.support.daemon import Daemon, eventually
 from tests.support.leftovers import Leftovers, adopt_orphans
 
@@ -87,3 +88,9 @@ def shared_daemon() -> Iterator[Daemon]:
 def daemon(home: Path) -> Iterator[Daemon]:
     with Daemon(home) as running:
         yield running
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with new_world(tmp_path) as made:
+        yield made

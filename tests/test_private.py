@@ -49,60 +49,53 @@ def test_a_span_reaches_over_the_members_of_a_list() -> None:
     assert list_without_private(("<private>secret</private>", "b & c")) == ("b & c",)
 
 
-def test_no_answer_shows_a_span_of_a_real_store(tmp_path: Path) -> None:
+def test_no_answer_shows_a_span_of_a_real_store(world: World) -> None:
     """Case private-spans: context, query, explain, lookups, hooks, news and commands."""
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
+    daemon = world.daemon
     hidden = "seen <private>secret\nsecret</private> seen"
     spread = ["seen <private>secret", "secret", "secret</private> seen"]
     texts = ("title", "subtitle", "narrative")
     summary = ("request", "investigated", "learned", "completed", "next_steps", "notes")
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
-        repo = world.repository("app")
+    repo = world.repository("app")
+    world.settings(
+        {
+            "CLAUDE_MEM_CONTEXT_FULL_COUNT": 9,
+            "CLAUDE_MEM_CONTEXT_SHOW_LAST_MESSAGE": True,
+            "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS": "how-it-works",
+        }
+    )
+    lists = {"facts": spread, "files_read": spread, "files_modified": spread}
+    concepts = ["how-it-works", "<private>secret</private>"]
+    start = {"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(repo)}
+    prompt = start | {"hook_event_name": "UserPromptSubmit", "prompt": "x"}
+    world.row("app", title="first")
+    answers = [daemon.post("/v1/hooks/claude-code", start)]
+    row = world.row("app", **dict.fromkeys(texts, hidden), **lists, concepts=concepts)
+    world.row("app", title="", narrative="<private>secret", facts=spread)
+    session = world.summary("app", **dict.fromkeys(summary, hidden))
+    answers.append(daemon.post("/v1/hooks/claude-code", prompt))
+    answers.append(daemon.post("/v1/query", {"cwd": str(repo)}))
+    answers.append(daemon.post("/v1/explain", {"cwd": str(repo), "observation": str(row)}))
+    for full_field in ("narrative", "facts"):
         world.settings(
-            {
-                "CLAUDE_MEM_CONTEXT_FULL_COUNT": 9,
-                "CLAUDE_MEM_CONTEXT_SHOW_LAST_MESSAGE": True,
-                "CLAUDE_MEM_CONTEXT_OBSERVATION_CONCEPTS": "how-it-works",
-            }
+            {"CLAUDE_MEM_CONTEXT_FULL_COUNT": 9, "CLAUDE_MEM_CONTEXT_FULL_FIELD": full_field}
         )
-        lists = {"facts": spread, "files_read": spread, "files_modified": spread}
-        concepts = ["how-it-works", "<private>secret</private>"]
-        start = {"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(repo)}
-        prompt = start | {"hook_event_name": "UserPromptSubmit", "prompt": "x"}
-        world.row("app", title="first")
-        answers = [daemon.post("/v1/hooks/claude-code", start)]
-        row = world.row("app", **dict.fromkeys(texts, hidden), **lists, concepts=concepts)
-        world.row("app", title="", narrative="<private>secret", facts=spread)
-        session = world.summary("app", **dict.fromkeys(summary, hidden))
-        answers.append(daemon.post("/v1/hooks/claude-code", prompt))
-        answers.append(daemon.post("/v1/query", {"cwd": str(repo)}))
-        answers.append(daemon.post("/v1/explain", {"cwd": str(repo), "observation": str(row)}))
-        for full_field in ("narrative", "facts"):
-            world.settings(
-                {"CLAUDE_MEM_CONTEXT_FULL_COUNT": 9, "CLAUDE_MEM_CONTEXT_FULL_FIELD": full_field}
-            )
-            answers.append(daemon.get("/api/context/inject", {"cwd": str(repo)}))
-        refs = f"{row},S{session}"
-        answers.append(daemon.get("/v1/observations", {"ids": refs, "cwd": str(repo)}))
-        answers.append(daemon.get("/v1/search", {"q": "seen", "cwd": str(repo)}))
-        answers.append(daemon.get("/v1/status"))
-        assert [one.status for one in answers] == [200] * len(answers)
-        assert sum(b"seen" in one.body for one in answers) == len(answers) - 2
-        said = [one.text for one in answers]
-        for command in (("show", str(row)), ("search", "seen"), ("query",), ("context", "--human")):
-            done = run_to_end(daemon.environ, *command, "--cwd", str(repo))
-            assert "seen" in done.stdout
-            said += [done.stdout, done.stderr]
-        assert "secret" not in daemon.errors()
-        for words in ("secret", "seen secret"):
-            assert (
-                daemon.get("/v1/search", {"q": words, "cwd": str(repo)}).json()["observations"]
-                == []
-            )
-        assert [text for text in said if "secret" in text or "rivate>" in text] == []
+        answers.append(daemon.get("/api/context/inject", {"cwd": str(repo)}))
+    refs = f"{row},S{session}"
+    answers.append(daemon.get("/v1/observations", {"ids": refs, "cwd": str(repo)}))
+    answers.append(daemon.get("/v1/search", {"q": "seen", "cwd": str(repo)}))
+    answers.append(daemon.get("/v1/status"))
+    assert [one.status for one in answers] == [200] * len(answers)
+    assert sum(b"seen" in one.body for one in answers) == len(answers) - 2
+    said = [one.text for one in answers]
+    for command in (("show", str(row)), ("search", "seen"), ("query",), ("context", "--human")):
+        done = run_to_end(daemon.environ, *command, "--cwd", str(repo))
+        assert "seen" in done.stdout
+        said += [done.stdout, done.stderr]
+    assert "secret" not in daemon.errors()
+    for words in ("secret", "seen secret"):
+        assert daemon.get("/v1/search", {"q": words, "cwd": str(repo)}).json()["observations"] == []
+    assert [text for text in said if "secret" in text or "rivate>" in text] == []
 
 
 @pytest.mark.parametrize("indexed", [True, False])

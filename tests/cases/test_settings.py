@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cases.world import World, eventually
+from tests.cases.world import World
+from tests.support.daemon import eventually
 
 LIMIT = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
 TYPES = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
@@ -225,7 +226,7 @@ def test_equal_size_and_time_is_still_noticed(world: World) -> None:
     before = world.settings_path.stat()
     world.settings_path.write_text(json.dumps({LIMIT: 4}))
     os.utime(world.settings_path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    eventually(lambda: len(world.titles(app)) == 4, within=1.0)
+    eventually(lambda: len(world.titles(app)) == 4, "the change is in force")
 
 
 def test_the_callers_environment_wins_over_the_file(world: World) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,16 @@ class World:
         return main
 
 
+@contextmanager
+def new_world(folder: Path, **environ: str) -> Iterator[World]:
+    """An empty one in `folder`, while its daemon runs; `environ` is for the daemon."""
+    home, root = folder / "home", folder / "w"
+    home.mkdir()
+    root.mkdir()
+    with Daemon(home, environ=environ) as daemon:
+        yield World(home, root, daemon)
+
+
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -100,20 +110,3 @@ GIT_ENVIRONMENT = {
     "GIT_CONFIG_KEY_1": "protocol.file.allow",
     "GIT_CONFIG_VALUE_1": "always",
 }
-
-
-def eventually(condition: Callable[[], Any], within: float = 5.0) -> Any:
-    """The first true value of `condition`; fails when none comes in time."""
-    for value in _asked(condition, within):
-        if value:
-            return value
-    raise AssertionError("it did not happen in time")
-
-
-def _asked(condition: Callable[[], Any], within: float) -> Iterator[Any]:
-    end = time.monotonic() + within
-    while True:
-        yield condition()
-        if time.monotonic() > end:
-            return
-        time.sleep(0.01)  # the only way to wait for what another process decides

@@ -18,7 +18,7 @@ import pytest
 from claudemem_daemon.settings.observer import FILE
 from tests.cases.world import World
 from tests.cli.running import ours
-from tests.support.daemon import Daemon, clean_environ, command
+from tests.support.daemon import clean_environ, command
 from tests.support.stores import OtherProcess, add_observation, make_store, run_sql
 
 TYPES = "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES"
@@ -27,14 +27,9 @@ LIMIT = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        made = World(home, root, daemon)
-        made.repository("app", "app-a")
-        yield made
+def world(world: World) -> World:
+    world.repository("app", "app-a")
+    return world
 
 
 def said(world: World, *words: str) -> str:

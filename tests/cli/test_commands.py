@@ -9,7 +9,6 @@ import pty
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -25,24 +24,19 @@ from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from tests.cases.world import World
 from tests.cli.running import ours
-from tests.support.daemon import Daemon, clean_environ, command, eventually, run_to_end
+from tests.support.daemon import clean_environ, command, eventually, run_to_end
 from tests.support.stores import add_observation, make_store, run_sql
 
 ANSI = re.compile("\x1b")
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        made = World(home, root, daemon)
-        made.repository("app", "app-a")
-        made.row("app", title="of main")
-        made.row("app/app-a", title="of a")
-        made.row("app/app-gone", title="of a removed one")
-        yield made
+def world(world: World) -> World:
+    world.repository("app", "app-a")
+    world.row("app", title="of main")
+    world.row("app/app-a", title="of a")
+    world.row("app/app-gone", title="of a removed one")
+    return world
 
 
 def test_every_command_has_help_and_the_help_answers_at_once(world: World) -> None:

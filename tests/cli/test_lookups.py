@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cases.world import World
+from tests.cases.world import World, new_world
 from tests.cli.running import ours
 from tests.support.daemon import Daemon
 from tests.support.stores import (
@@ -42,19 +42,14 @@ def index(store: str) -> None:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A repository with rows in two stores; another repository's rows beside them."""
-    folder = tmp_path_factory.mktemp("lookups")
-    home, root = folder / "home", folder / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        made = World(home, root, daemon)
+    with new_world(tmp_path_factory.mktemp("lookups")) as made:
         made.repository("app", "app-a")
         made.row("app", title="Locks are taken in order", narrative="first the table")
         made.row("app/app-a", title="Unlocking is lazy", facts=['say "100%" of it'])
         made.row("app/app-gone", title="of a removed worktree")
         made.row("other", title="Locks of another project")
         made.summary("app/app-gone", request="what was asked", learned="what was learned")
-        second = make_store(root / "second" / "claude-mem.db")
+        second = make_store(made.root / "second" / "claude-mem.db")
         add_observation(second, project="app", title="Locks in the second store", id=1)
         add_summary(second, project="app", request="asked of the second", id=1)
         made.settings({"CLAUDE_MEM_DAEMON_STORES": {"*": [second]}})
@@ -245,11 +240,7 @@ def test_signs_are_found_where_a_person_sees_them(world: World, tmp_path: Path, 
 @pytest.mark.parametrize(("missing", "how"), [(1, "fts5"), (3_000, "like")])
 def test_rows_that_an_index_lacks_are_found(tmp_path: Path, missing: int, how: str) -> None:
     """Written by an import, or before the index had triggers."""
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
+    with new_world(tmp_path) as world:
         world.repository("app")
         indexed = world.row("app", title="a lock in the index")
         index(world.store)
@@ -268,11 +259,7 @@ def test_rows_that_an_index_lacks_are_found(tmp_path: Path, missing: int, how: s
 
 @pytest.mark.parametrize("damage", ["strange", "broken"])
 def test_an_index_that_cannot_be_read_is_done_without(tmp_path: Path, damage: str) -> None:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
+    with new_world(tmp_path) as world:
         world.repository("app")
         world.row("app", title="words to find")
         if damage == "strange":

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.world import World
+from tests.cases.world import World, new_world
 from tests.cli.running import ours
 from tests.support.daemon import Daemon, clean_environ, command, eventually, run_to_end
 
@@ -116,10 +116,7 @@ def test_a_pipe_and_no_color_get_no_colours(world: World, words: list[str]) -> N
 
 @pytest.mark.parametrize("look", ["terminal", "pipe", "no color"])
 def test_what_a_command_did_has_colours_in_a_terminal_alone(tmp_path: Path, look: str) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "w").mkdir()
-    with Daemon(tmp_path / "home") as daemon:
-        made = World(tmp_path / "home", tmp_path / "w", daemon)
+    with new_world(tmp_path) as made:
         made.repository("app")
         for words in DOING:
             if look == "pipe":
@@ -133,12 +130,9 @@ def test_what_a_command_did_has_colours_in_a_terminal_alone(tmp_path: Path, look
 
 
 def test_a_wait_of_over_a_second_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "w").mkdir()
-    with Daemon(tmp_path / "home") as daemon:
-        made = World(tmp_path / "home", tmp_path / "w", daemon)
+    with new_world(tmp_path) as made:
         made.repository("app")
-        os.kill(daemon.pid, signal.SIGSTOP)
+        os.kill(made.daemon.pid, signal.SIGSTOP)
         terminal = Terminal(made, "query")
         eventually(lambda: terminal.read() and "asking the daemon" in terminal.text, "a spinner")
         assert terminal.close() == 0
@@ -149,14 +143,11 @@ def test_a_wait_of_over_a_second_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("running", [True, False])
 def test_a_trouble_is_told_once(tmp_path: Path, *, running: bool) -> None:
     """Also where a terminal shows standard output and standard error."""
-    (tmp_path / "home").mkdir()
-    (tmp_path / "w").mkdir()
-    with Daemon(tmp_path / "home") as daemon:
-        made = World(tmp_path / "home", tmp_path / "w", daemon)
+    with new_world(tmp_path) as made:
         made.repository("app")
         Path(made.store).write_bytes(b"no SQLite file")
         if not running:
-            assert daemon.stop() == 0
+            assert made.daemon.stop() == 0
         for words in ("status", "context", "query", "explain", "doctor", "search", "projects"):
             arguments = (words, "x") if words == "search" else (words,)
             terminal = Terminal(made, *arguments, width=160)

@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.cases.world import World
 from tests.clients.standin import Messages
-from tests.support.daemon import Daemon, clean_environ, run_to_end
+from tests.support.daemon import clean_environ, run_to_end
 
 BINARY = os.environ.get("CLAUDEMEM_TEST_CLAUDE_CODE", "")
 
 pytestmark = pytest.mark.skipif(not BINARY, reason="CLAUDEMEM_TEST_CLAUDE_CODE names no binary")
 
 
-def test_start_resume_and_fork_show_each_row_once(tmp_path: Path) -> None:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon, Messages() as model:
-        world = World(home, root, daemon)
+def test_start_resume_and_fork_show_each_row_once(world: World) -> None:
+    home = world.home
+    daemon = world.daemon
+    with Messages() as model:
         app = world.repository("app")
         world.row("app", title="first-row")
         assert run_to_end(daemon.environ, "hooks", "install", "claude-code").returncode == 0

@@ -9,25 +9,22 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.cases.world import World
 from tests.clients.standin import Chat
-from tests.support.daemon import Daemon, clean_environ, run_to_end
+from tests.support.daemon import clean_environ, run_to_end
 
 BINARY = os.environ.get("CLAUDEMEM_TEST_OPENCODE", "")
 
 pytestmark = pytest.mark.skipif(not BINARY, reason="CLAUDEMEM_TEST_OPENCODE names no binary")
 
 
-def test_a_session_and_its_resume_show_each_row_once(tmp_path: Path) -> None:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon, Chat() as model:
-        world = World(home, root, daemon)
+def test_a_session_and_its_resume_show_each_row_once(world: World) -> None:
+    home = world.home
+    daemon = world.daemon
+    with Chat() as model:
         app = world.repository("app")
         world.row("app", title="first-row")
         assert run_to_end(daemon.environ, "hooks", "install", "opencode").returncode == 0

@@ -15,8 +15,8 @@ import pytest
 from claudemem_daemon import hook
 from claudemem_daemon.hookfiles.commands import python_line
 from claudemem_daemon.hookfiles.files import install
-from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ, command, run_to_end
+from tests.cases.world import World, new_world
+from tests.support.daemon import clean_environ, command, run_to_end
 from tests.support.stores import make_store
 
 COMMANDS = (["context"], ["query"], ["status"], ["config"], ["worktrees"], ["explain"], ["doctor"])
@@ -24,12 +24,7 @@ COMMANDS = (["context"], ["query"], ["status"], ["config"], ["worktrees"], ["exp
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("w")
-    home, root = folder / "home", folder / "root"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        made = World(home, root, daemon)
+    with new_world(tmp_path_factory.mktemp("w")) as made:
         made.repository("app")
         made.row("app", title="THE ROW")
         yield made

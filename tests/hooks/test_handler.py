@@ -196,22 +196,19 @@ def test_a_wrong_call_exits_0_and_says_so(tmp_path: Path, arguments: tuple[str, 
     assert b"claude-code" in done.stderr
 
 
-def test_without_a_daemon_it_answers_by_itself(tmp_path: Path) -> None:
+def test_without_a_daemon_it_answers_by_itself(world: World) -> None:
     """Case daemon-down-blocks-session: no socket, and a socket that nobody listens on. The start of
     a session is one, also where the session brings its first prompt along."""
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
-        app = world.repository("app")
-        world.row("app", title="still there")
-        daemon.kill()
-        call = {"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"}
-        stale = run_hook(home, json.dumps(call).encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
-        os.unlink(daemon.socket_path)
-        call["prompt"] = "p"
-        absent = run_hook(home, json.dumps(call).encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
+    home = world.home
+    daemon = world.daemon
+    app = world.repository("app")
+    world.row("app", title="still there")
+    daemon.kill()
+    call = {"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"}
+    stale = run_hook(home, json.dumps(call).encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
+    os.unlink(daemon.socket_path)
+    call["prompt"] = "p"
+    absent = run_hook(home, json.dumps(call).encode(), CLAUDE_MEM_DAEMON_TIMEOUT_MS="20000")
     for done in (stale, absent):
         assert done.returncode == 0
         assert "still there" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
@@ -445,32 +442,26 @@ def test_without_a_daemon_a_prompt_waits_for_no_news(tmp_path: Path, platform: s
     assert (done.stdout, done.stderr) == (b"", b"claudemem_daemon.local claudemem_daemon.hook")
 
 
-def test_without_a_daemon_a_prompt_gets_all_where_that_is_set(tmp_path: Path) -> None:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
-        app = world.repository("app")
-        world.row("app", title="still there")
-        daemon.kill()
-        world.settings(
-            {"CLAUDE_MEM_DAEMON_PROMPT_CONTEXT": "full", "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 20000}
-        )
-        fields = {"session_id": "s", "cwd": str(app), "hook_event_name": "UserPromptSubmit"}
-        done = run_hook(home, json.dumps({**fields, "prompt": "p"}).encode())
+def test_without_a_daemon_a_prompt_gets_all_where_that_is_set(world: World) -> None:
+    home = world.home
+    daemon = world.daemon
+    app = world.repository("app")
+    world.row("app", title="still there")
+    daemon.kill()
+    world.settings(
+        {"CLAUDE_MEM_DAEMON_PROMPT_CONTEXT": "full", "CLAUDE_MEM_DAEMON_TIMEOUT_MS": 20000}
+    )
+    fields = {"session_id": "s", "cwd": str(app), "hook_event_name": "UserPromptSubmit"}
+    done = run_hook(home, json.dumps({**fields, "prompt": "p"}).encode())
     assert b"still there" in done.stdout
 
 
-def test_the_script_answers_in_process_too(tmp_path: Path) -> None:
+def test_the_script_answers_in_process_too(world: World) -> None:
     """`-S` hides the libraries until they are needed."""
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
-        app = world.repository("app")
-        world.row("app", title="still there")
+    home = world.home
+    app = world.repository("app")
+    world.row("app", title="still there")
+    assert world.daemon.stop() == 0
     call = json.dumps({"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"})
     done = subprocess.run(
         [sys.executable, "-I", "-S", command()[0], "hook", "claude-code"],

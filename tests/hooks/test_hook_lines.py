@@ -24,7 +24,7 @@ from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from claudemem_daemon.local import socket_path
 from tests.cases.world import World
 from tests.hooks.platforms import COMMAND, COMMANDS, JSON_PLATFORMS
-from tests.support.daemon import Daemon, clean_environ, command, run_to_end
+from tests.support.daemon import clean_environ, command, run_to_end
 
 SHELLS = [name for name in ("sh", "bash", "dash", "zsh", "fish", "tcsh") if shutil.which(name)]
 """Codex runs the user's own; the others sh or bash."""
@@ -216,31 +216,28 @@ def test_a_module_that_was_run_is_not_taken_for_the_launcher(tmp_path: Path) -> 
     assert launcher({"PATH": os.environ["PATH"]}, given) == given
 
 
-def test_the_curl_line_brings_the_same_context(tmp_path: Path) -> None:
+def test_the_curl_line_brings_the_same_context(world: World) -> None:
     """Whatever a .curlrc or a proxy would have it do."""
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
+    home = world.home
+    daemon = world.daemon
     (home / ".curlrc").write_text('verbose\ninclude\nproxy = "127.0.0.1:9"\n')
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
-        app = world.repository("app")
-        world.row("app", title="by curl")
-        call = {"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"}
-        done = subprocess.run(
-            ["/bin/sh", "-c", curl_line("claude-code", socket_path(daemon.environ))],
-            input=json.dumps(call).encode(),
-            env=clean_environ(home, http_proxy="http://127.0.0.1:9", ALL_PROXY="http://[::1]:9"),
-            capture_output=True,
-            check=False,
-        )
-        bad = subprocess.run(
-            ["/bin/sh", "-c", curl_line("claude-code", socket_path(daemon.environ))],
-            input=b"garbage",
-            env=clean_environ(home),
-            capture_output=True,
-            check=False,
-        )
+    app = world.repository("app")
+    world.row("app", title="by curl")
+    call = {"session_id": "s", "cwd": str(app), "hook_event_name": "SessionStart"}
+    done = subprocess.run(
+        ["/bin/sh", "-c", curl_line("claude-code", socket_path(daemon.environ))],
+        input=json.dumps(call).encode(),
+        env=clean_environ(home, http_proxy="http://127.0.0.1:9", ALL_PROXY="http://[::1]:9"),
+        capture_output=True,
+        check=False,
+    )
+    bad = subprocess.run(
+        ["/bin/sh", "-c", curl_line("claude-code", socket_path(daemon.environ))],
+        input=b"garbage",
+        env=clean_environ(home),
+        capture_output=True,
+        check=False,
+    )
     assert "by curl" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
     assert (done.returncode, done.stderr) == (0, b"")
     assert (bad.returncode, bad.stdout, bad.stderr) == (0, b"", b"")

@@ -10,12 +10,11 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ, command, eventually
+from tests.support.daemon import clean_environ, command, eventually
 from tests.support.stores import make_store
 
 WRITER = """
@@ -95,42 +94,36 @@ class Session:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("journal", ["wal", "delete"])
 def test_every_row_is_told_once_to_every_session(
-    tmp_path: Path, journal: str, request: pytest.FixtureRequest
+    world: World, journal: str, request: pytest.FixtureRequest
 ) -> None:
     many = request.config.getoption("--long")
     writers, rows, sessions = (4, 1500, 12) if many else (3, 150, 4)
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
-        world.repository("app")
-        world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 60})
-        store = make_store(world.data_dir / "claude-mem.db", journal=journal)
-        asking = [Session(world, f"session-{number}", number) for number in range(sessions)]
-        for one in asking:
-            one.call("SessionStart")
-        writing = [
-            subprocess.Popen(
-                [sys.executable, "-c", WRITER, store, str(number), str(rows)],
-                stdin=subprocess.PIPE,
-            )
-            for number in range(writers)
-        ]
-        for process in writing:
-            assert process.stdin is not None
-            process.stdin.close()
-        every = {f"{writer}.{number}" for writer in range(writers) for number in range(rows)}
-        within = 3600 if many else 120
-        running = [
-            threading.Thread(target=ask, args=(session, writing, every, within))
-            for session in asking
-        ]
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
-        assert [process.wait(60) for process in writing] == [0] * writers
+    world.repository("app")
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": 60})
+    store = make_store(world.data_dir / "claude-mem.db", journal=journal)
+    asking = [Session(world, f"session-{number}", number) for number in range(sessions)]
+    for one in asking:
+        one.call("SessionStart")
+    writing = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, store, str(number), str(rows)],
+            stdin=subprocess.PIPE,
+        )
+        for number in range(writers)
+    ]
+    for process in writing:
+        assert process.stdin is not None
+        process.stdin.close()
+    every = {f"{writer}.{number}" for writer in range(writers) for number in range(rows)}
+    within = 3600 if many else 120
+    running = [
+        threading.Thread(target=ask, args=(session, writing, every, within)) for session in asking
+    ]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert [process.wait(60) for process in writing] == [0] * writers
     for one in asking:
         assert {row: count for row, count in one.told.items() if count > 1} == {}
         assert set(one.told) == every, sorted(every - set(one.told))[:5]

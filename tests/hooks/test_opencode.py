@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from claudemem_daemon.hookfiles.commands import python_line
 from claudemem_daemon.hookfiles.files import install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ, run_to_end
+from tests.support.daemon import clean_environ, run_to_end
 
 OPENCODE = PLATFORMS["opencode"]
 NODE = shutil.which("node")
@@ -38,15 +37,6 @@ for await (const line of createInterface({ input: process.stdin })) {
 process.exit(0);
 """
 """A client: a line is a message or a compaction; it prints the parts that the message then has."""
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        yield World(home, root, daemon)
 
 
 class Client:

@@ -7,7 +7,6 @@ import json
 import re
 import sqlite3
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,19 @@ from claudemem_daemon.question import Question
 from claudemem_daemon.server.hooks.model import Kind
 from claudemem_daemon.server.hooks.output import cap_of
 from claudemem_daemon.server.hooks.reply import marks_of
-from tests.cases.world import World, eventually
-from tests.support.daemon import Daemon, clean_environ, command
+from tests.cases.world import World
+from tests.support.daemon import clean_environ, command, eventually
 from tests.support.stores import add_observation, make_store
 
 HOOK_EVENT = "hookSpecificOutput"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        made = World(home, root, daemon)
-        made.repository("app", "app-a")
-        made.row("app", title="of main")
-        made.row("app/app-a", title="of a")
-        yield made
+def world(world: World) -> World:
+    world.repository("app", "app-a")
+    world.row("app", title="of main")
+    world.row("app/app-a", title="of a")
+    return world
 
 
 def hook(world: World, platform: str, call: object, **env: str) -> str:
@@ -279,7 +273,7 @@ def test_a_store_that_could_not_be_read_is_told_later(world: World) -> None:
     put_in_place(world, str(broken))
     assert "of main" not in start(world)
     put_in_place(world, str(aside))
-    eventually(lambda: "of main" in prompt(world), within=15)
+    eventually(lambda: "of main" in prompt(world), "the row is told")
     assert prompt(world, number=1) == ""
 
 

@@ -6,13 +6,12 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ, command
+from tests.support.daemon import clean_environ, command
 
 NUMBERS = {"x86_64": {"socket": 41, "connect": 42}, "aarch64": {"socket": 198, "connect": 203}}
 SYSTEM_CALLS = NUMBERS.get(platform.machine(), {}) if sys.platform == "linux" else {}
@@ -33,15 +32,10 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    home, root = tmp_path / "home", tmp_path / "root"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        made = World(home, root, daemon)
-        made.repository("app")
-        made.row("app", title="THE ROW")
-        yield made
+def world(world: World) -> World:
+    world.repository("app")
+    world.row("app", title="THE ROW")
+    return world
 
 
 @pytest.mark.parametrize("name", ["socket", "connect"])

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,17 @@ import pytest
 
 from claudemem_daemon import hook
 from tests.cases.world import World
-from tests.support.daemon import Daemon, clean_environ, command, eventually, read_all
+from tests.support.daemon import clean_environ, command, eventually, read_all
 from tests.support.stores import add_observation
 
 CLAUDE = "claude-code"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        made = World(home, root, daemon)
-        made.repository("app")
-        made.row("app", title="first row")
-        yield made
+def world(world: World) -> World:
+    world.repository("app")
+    world.row("app", title="first row")
+    return world
 
 
 def shape(world: World, platform: str, fields: dict[str, Any], **env: str) -> dict[str, Any]:

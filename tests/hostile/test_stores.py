@@ -12,24 +12,19 @@ from typing import Any
 
 import pytest
 
-from tests.cases.world import World
+from tests.cases.world import World, new_world
 from tests.hostile.stores import GOOD, Maker, makers
-from tests.support.daemon import Daemon, command
+from tests.support.daemon import command
 
 BESIDE = "the row of the other store"
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with (
-        tempfile.TemporaryDirectory(prefix="cm-") as home,
-        tempfile.TemporaryDirectory(prefix="cmw-") as root,
-        Daemon(home) as daemon,
-    ):
-        one = World(Path(home), Path(root), daemon)
-        one.repository("app")
-        one.row("app", id=900, title=BESIDE)
-        yield one
+    with tempfile.TemporaryDirectory(prefix="cm-") as folder, new_world(Path(folder)) as made:
+        made.repository("app")
+        made.row("app", id=900, title=BESIDE)
+        yield made
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.ownership import MAX_BYTES, PathOwnership
 from claudemem_daemon.selection.ownership import Ownership
-from tests.cases.conftest import world as world
-from tests.cases.world import World, eventually
+from tests.cases.world import World
 from tests.selection.asking import make_keys
+from tests.support.daemon import eventually
 
 
 def titles(world: World, cwd: Path) -> list[str]:
@@ -112,7 +112,7 @@ def test_rows_of_a_repository_that_is_gone_are_told_apart_no_more(world: World) 
     question = Question(cwd=str(one), projects=())
     with open_pipeline(world.daemon.environ) as pipeline:
         # Files that were written just now prove nothing yet.
-        answer = eventually(lambda: standing(pipeline, question))
+        answer = eventually(lambda: standing(pipeline, question), "an answer that may be reused")
         assert answer.selection.observations == ()
         two.rename(world.root / "aside")
         assert not all_hold(answer.dependencies)

@@ -113,36 +113,34 @@ def load(daemon: Daemon, world: World) -> Iterator[None]:
 
 @pytest.mark.timeout(3600)
 def test_nothing_is_lost_or_half_written_by_kill_9(
-    tmp_path: Path, home: Path, request: pytest.FixtureRequest
+    tmp_path: Path, world: World, request: pytest.FixtureRequest
 ) -> None:
     rounds = 200 if request.config.getoption("--long") else 5
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
-    (tmp_path / "root").mkdir()
     stores = [make_store(tmp_path / f"{number}.db") for number in range(4)]
-    with Daemon(home) as daemon:
-        world = World(home, tmp_path / "root", daemon)
-        world.repository("app")
-        world.row("app", title="THE ROW")
-        state = Path(daemon.state_dir)
-        allowing = Allowing(str(state / "trusted.json"), stores, chance)
-        slowest = 0.0
-        with load(daemon, world):
-            for number in range(rounds):
-                allowing.until_killed()
-                time.sleep(chance.random() * 0.1)  # the moment is the subject
-                daemon.kill()
-                began = time.monotonic()
-                said = f"round {number} of seed {seed}"
-                assert "THE ROW" in hook(world, f"hook-{number}"), said
-                slowest = max(slowest, time.monotonic() - began)
-                check(state, allowing.expected, said)
-                daemon.start()
-                answer = daemon.get(f"/api/context/inject?cwd={world.root}/app")
-                assert answer.status == 200, said
-                assert "THE ROW" in answer.text, said
-        check(state, allowing.expected, f"the end of seed {seed}")
-        assert daemon.stop() == 0
+    daemon = world.daemon
+    world.repository("app")
+    world.row("app", title="THE ROW")
+    state = Path(daemon.state_dir)
+    allowing = Allowing(str(state / "trusted.json"), stores, chance)
+    slowest = 0.0
+    with load(daemon, world):
+        for number in range(rounds):
+            allowing.until_killed()
+            time.sleep(chance.random() * 0.1)  # the moment is the subject
+            daemon.kill()
+            began = time.monotonic()
+            said = f"round {number} of seed {seed}"
+            assert "THE ROW" in hook(world, f"hook-{number}"), said
+            slowest = max(slowest, time.monotonic() - began)
+            check(state, allowing.expected, said)
+            daemon.start()
+            answer = daemon.get(f"/api/context/inject?cwd={world.root}/app")
+            assert answer.status == 200, said
+            assert "THE ROW" in answer.text, said
+    check(state, allowing.expected, f"the end of seed {seed}")
+    assert daemon.stop() == 0
     print(f"{rounds} times killed; the slowest answer without a daemon took {slowest:.2f} s")
 
 

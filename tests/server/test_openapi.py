@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from claudemem_daemon.server.app import ROUTES
 from tests.cases.world import World
 from tests.server import openapi
-from tests.support.daemon import Daemon
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 
@@ -40,21 +39,17 @@ def test_every_route_is_in_it() -> None:
     ],
 )
 def test_an_answer_is_what_the_document_says(
-    tmp_path: Path, method: str, route: str, model: type[BaseModel]
+    world: World, method: str, route: str, model: type[BaseModel]
 ) -> None:
-    home, root = tmp_path / "home", tmp_path / "w"
-    home.mkdir()
-    root.mkdir()
-    with Daemon(home) as daemon:
-        world = World(home, root, daemon)
-        app = world.repository("app", "app-a")
-        world.row("app", title="a title")
-        world.row("before", title="another", files_read=["a"])
-        world.summary("app")
-        world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "odd"})
-        if method == "POST":
-            answer = daemon.post(route, {"cwd": str(app)})
-        else:
-            separator = "&" if "?" in route else "?"
-            answer = daemon.get(f"{route}{separator}cwd={app}")
-        model.model_validate_json(answer.body, strict=True)
+    daemon = world.daemon
+    app = world.repository("app", "app-a")
+    world.row("app", title="a title")
+    world.row("before", title="another", files_read=["a"])
+    world.summary("app")
+    world.settings({"CLAUDE_MEM_CONTEXT_OBSERVATIONS": "odd"})
+    if method == "POST":
+        answer = daemon.post(route, {"cwd": str(app)})
+    else:
+        separator = "&" if "?" in route else "?"
+        answer = daemon.get(f"{route}{separator}cwd={app}")
+    model.model_validate_json(answer.body, strict=True)

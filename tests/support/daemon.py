@@ -52,7 +52,7 @@ def clean_environ(home: str | os.PathLike[str], **extra: str) -> dict[str, str]:
 
 
 def eventually(
-    condition: Callable[[], T], what: str | Callable[[], str], within: float = PATIENCE
+    condition: Callable[[], T | None], what: str | Callable[[], str], within: float = PATIENCE
 ) -> T:
     """The first true value of `condition`; fails with `what` when none comes in time."""
     end = time.monotonic() + within
