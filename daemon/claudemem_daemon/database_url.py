@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 
@@ -15,6 +15,9 @@ CREATE_INDEX: Final = (
 """With it each question reads a few rows of a server's database, without it the table."""
 _URL: Final = re.compile(r"postgres(?:ql)?://(?:.*@)?[^\s'\"]*", re.DOTALL)
 """Up to the last `@`: a password that should have been percent-encoded may hold anything."""
+
+_HOST: Final = r"(\[[\w:.%]+\]|[\w.%-]*)(:\d+)?"
+_HOSTS: Final = re.compile(rf"{_HOST}(,{_HOST})*")
 
 
 def is_database(value: str) -> bool:
@@ -36,23 +39,24 @@ def without_secrets(text: str) -> str:
 
 
 def public(url: str) -> str:
-    """The URL without what may be secret: user, host, port and database alone. libpq takes a
-    password in the user part and in the query."""
+    """The URL without what may be secret: user, hosts, ports, database and service alone. libpq
+    takes a password in the user part and among the parameters."""
     before, _, parameters = url.partition("://")[2].partition("?")
     # The last `@`: a password that should have been percent-encoded may hold another.
     person, _, place = before.rpartition("@")
+    hosts, _, database = place.partition("/")
     try:
-        parts = urlsplit(f"postgresql://{place}")
-        query = dict(parse_qsl(parameters))
-        host = parts.hostname or query.get("host") or query.get("hostaddr") or ""
-        port = parts.port or query.get("port")
-        user = unquote(person.partition(":")[0]) or query.get("user", "")
-        database = parts.path.removeprefix("/") or query.get("dbname", "")
+        query = dict(parse_qsl(parameters, strict_parsing=True)) if parameters else {}
     except ValueError:
         return "postgresql://"
-    if ":" in host:
-        host = f"[{host}]"
-    elif host.startswith("/"):
-        host = host.replace("/", "%2F")
+    if not _HOSTS.fullmatch(hosts):
+        return "postgresql://"
+    if not hosts:
+        names = query.get("host") or query.get("hostaddr", "")
+        hosts = ",".join(f"[{n}]" if ":" in n else quote(n, safe="") for n in names.split(","))
+    if "port" in query:
+        hosts += f":{query['port']}"
+    user = unquote(person.partition(":")[0]) or query.get("user", "")
     at = f"{user}@" if user else ""
-    return f"postgresql://{at}{host}{f':{port}' if port else ''}/{database}"
+    service = f"?service={quote(query['service'], safe='')}" if "service" in query else ""
+    return f"postgresql://{at}{hosts}/{database or query.get('dbname', '')}{service}"

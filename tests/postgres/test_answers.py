@@ -181,6 +181,26 @@ def test_a_database_is_named_by_the_user_never_by_a_checkout(
     assert ("Of the server" in machine.context(**stores)) != by_checkout
 
 
+def test_databases_that_services_name_are_all_asked(machine: Machine, cluster: Cluster) -> None:
+    """Their URLs differ in nothing but the name of the service."""
+    services, urls = "", []
+    for name in ("one", "two"):
+        database = f"of_service_{name}"
+        cluster.create(database)
+        with cluster.admin(database) as admin:
+            admin.execute(SCHEMA)
+            add_row(admin, "shop", f"Of {name}")
+        place = f"host={cluster.socket_folder}\ndbname={database}\nuser=postgres"
+        services += f"[{name}]\n{place}\n"
+        urls.append(f"postgresql://?service={name}")
+    (machine.home / ".pg_service.conf").write_text(services)
+    stores = {"CLAUDE_MEM_DAEMON_STORES": json.dumps({"*": urls})}
+    text = machine.context(**stores)
+    assert "Of one" in text
+    assert "Of two" in text
+    assert "postgresql:///?service=two" in text
+
+
 @pytest.mark.parametrize("indexed", [False, True])
 def test_the_index_is_used_where_it_is(machine: Machine, admin: Admin, indexed: bool) -> None:
     if indexed:

@@ -95,6 +95,11 @@ def every_output(machine: Machine, commands: Iterable[Sequence[str]], **environ:
     [
         ("postgresql://a:b@h:5/d?x=y", "postgresql://a@h:5/d"),
         ("postgresql://h/d?user=a&password=b", "postgresql://a@h/d"),
+        ("postgresql://a:b@g:5,[::1]:6/d", "postgresql://a@g:5,[::1]:6/d"),
+        ("postgresql://?host=/run/pg&port=5&dbname=d", "postgresql://%2Frun%2Fpg:5/d"),
+        ("postgresql://?service=a b&password=c", "postgresql:///?service=a%20b"),
+        ("postgresql://a:1?b@h/d", "postgresql://"),
+        ("postgresql://a:c@b:x/d", "postgresql://"),
         ("a postgresql://a:b@h/d, and postgres://c:d@e/f.", None),
         ("postgresql://h/d?password=b c@d", "postgresql://h/d"),
         ("plain text", "plain text"),

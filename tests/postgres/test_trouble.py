@@ -93,6 +93,12 @@ def test_without_a_first_answer_the_local_rows_are_all(machine: Machine) -> None
         ("CREATE ROLE with_password LOGIN PASSWORD 'right'", "with_password:wrong", "~/.pgpass"),
         ("ALTER TABLE observations DROP COLUMN metadata", "postgres", "not the database of a"),
         ("SELECT 1", "nobody_here", 'cannot be asked; role "nobody_here'),
+        ("ALTER TABLE observations ALTER metadata TYPE text", "postgres", "not the database of a"),
+        (
+            "ALTER TABLE observations ALTER id TYPE uuid USING gen_random_uuid()",
+            "postgres",
+            "not the database of a claude-mem server",
+        ),
         ("DROP TABLE observations", "postgres", "not the database of a claude-mem server"),
     ],
 )
@@ -100,6 +106,7 @@ def test_each_trouble_has_one_clear_line(
     machine: Machine, cluster: Cluster, database: str, admin: Admin,
     statement: str, user: str, words: str,
 ) -> None:  # fmt: skip
+    add_row(admin, "shop", "Server row")
     role = f"{user.partition(':')[0]}_{database}" if "{}" in statement else user
     with suppress(psycopg.errors.DuplicateObject):
         admin.execute(statement.format(role))
@@ -113,6 +120,10 @@ def test_each_trouble_has_one_clear_line(
         (use,) = [one for one in daemon.get("/v1/status").json()["stores"] if not one["ok"]]
         assert use["error"] == warnings[0]
         assert ask(machine, daemon) == (rows, warnings)
+        asked = {"cwd": str(machine.shop), "q": "row"}
+        found = daemon.get("/v1/search", asked).json()
+        assert [row["title"] for row in found["observations"]] == ["Local row"]
+        assert all(words in one["message"] for one in found["warnings"])
 
 
 @contextmanager

@@ -213,7 +213,7 @@ BY_NAME: Final = (
 """Rows whose ids begin with one of $1: id, microseconds."""
 
 WITH_WORDS: Final = (
-    f"SELECT o.id, {_MICROSECONDS} FROM observations AS o"
+    f"SELECT o.id::text, {_MICROSECONDS} FROM observations AS o"
     f" WHERE o.content_search @@ to_tsquery('english', $1) AND {_OBSERVED}"
     f" ORDER BY o.created_at DESC LIMIT {MAX_MATCHES + 1}"
 )
@@ -269,7 +269,7 @@ FILES_OF_SESSION: Final = (
 )
 """The lists of files of a session's observations."""
 FILES_OUTSIDE: Final = (
-    f"SELECT o.id, {_MICROSECONDS}, o.{_PROJECT}, {_FILES} FROM observations AS o"
+    f"SELECT o.id::text, {_MICROSECONDS}, o.{_PROJECT}, {_FILES} FROM observations AS o"
     f" WHERE o.{_PROJECT} = ANY($1) AND {_OBSERVED} AND NOT {_LARGE}"
     """ AND concat(o.metadata->'files_read', o.metadata->'files_modified') LIKE '%"/%'"""
 )
