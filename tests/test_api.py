@@ -41,8 +41,9 @@ def test_its_own_environment_is_no_daemons(store: str, monkeypatch: pytest.Monke
 def test_a_question_without_sense_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="not both"):
         generate_context(cwd="/", projects=["app"])
-    with pytest.raises(InvalidRequest, match="not one text"):
-        query_observations(projects="app")
+    for name in ("projects", "types", "concepts"):
+        with pytest.raises(InvalidRequest, match=f"{name} is a list of texts, not one text"):
+            query_observations(**{name: "app"})  # type: ignore[arg-type]
 
 
 def test_an_explanation_tells_rows_beyond_the_size_from_those_beyond_the_limit(

@@ -56,8 +56,8 @@ def query_observations(
         projects,
         scope=scope,
         limit=limit,
-        types=None if types is None else tuple(types),
-        concepts=None if concepts is None else tuple(concepts),
+        types=_list("types", types),
+        concepts=_list("concepts", concepts),
         platform_source=platform_source,
     )
     with open_pipeline(os.environ) as pipeline:
@@ -86,12 +86,16 @@ def _deadline(pipeline: Pipeline, question: Question) -> Deadline:
     return Deadline.after(pipeline.configuration.snapshot(question).timeout_ms / 1000)
 
 
+def _list(name: str, given: Iterable[str] | None) -> tuple[str, ...] | None:
+    if isinstance(given, str):
+        raise InvalidRequest(f"{name} is a list of texts, not one text")
+    return None if given is None else tuple(given)
+
+
 def _question(
     cwd: str | os.PathLike[str] | None, projects: Iterable[str] | None, **others: Any
 ) -> Question:
-    if isinstance(projects, str):
-        raise InvalidRequest("projects is a list of project keys, not one text")
-    names = tuple(projects) if projects is not None else None
+    names = _list("projects", projects)
     wrong = contradiction(cwd, names)
     if wrong is not None:
         raise InvalidRequest(wrong)

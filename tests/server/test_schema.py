@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claudemem_daemon.cli.options import make_question
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.headers import Headers, environment_of
@@ -21,6 +23,7 @@ from claudemem_daemon.server.schema import (
     parse_body,
     parse_query,
 )
+from claudemem_daemon.settings.parsers import ids
 from claudemem_daemon.shapes import as_json
 
 VALUES = st.recursive(
@@ -139,6 +142,32 @@ def test_the_longest_path_is_taken_and_no_longer() -> None:
     assert asked(json.dumps({"cwd": longest}).encode()).cwd == longest
     with pytest.raises(InvalidRequest, match="at most"):
         asked(json.dumps({"cwd": longest + "ü"}).encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["bugfix, decision", '["bugfix", "decision"]', ' [ "bugfix",\n"Decision"]', "", " "]
+)
+@pytest.mark.parametrize("field", ["types", "concepts"])
+def test_a_list_of_ids_is_read_as_that_of_a_setting(text: str, field: str) -> None:
+    """The words are those of a settings.json, which people copy."""
+    meant = ids(text, "").value
+    body = json.dumps({"cwd": "/a", field: text}).encode()
+    assert getattr(asked(body), field) == meant
+    query = f"cwd=/a&{field}={quote(text)}"
+    assert getattr(asked_by_query(query.encode()), field) == meant
+    assert getattr(make_question(cwd="/a", **{field: text}), field) == meant  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["[bugfix]", "['bugfix']", '["bugfix",]', "[1]"])
+def test_what_looks_like_a_list_and_is_none_is_refused(text: str) -> None:
+    """It was an id of which no row has the like: the answer was empty without a word."""
+    refused = partial(pytest.raises, InvalidRequest, match=r"types: .* list of texts is wanted")
+    with refused():
+        asked(json.dumps({"cwd": "/a", "types": text}).encode())
+    with refused():
+        asked_by_query(b"cwd=/a&types=" + quote(text).encode())
+    with refused():
+        make_question(cwd="/a", types=text)
 
 
 def test_an_explicit_empty_list_is_not_the_same_as_none() -> None:

@@ -17,6 +17,7 @@ from claudemem_daemon.context.sanitize import TAG, one_line, tagless
 from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.local import caller_environment
 from claudemem_daemon.question import Question, contradiction
+from claudemem_daemon.settings.parsers import ids
 
 PATIENCE = 1.0
 """Seconds."""
@@ -78,7 +79,8 @@ def make_question(
         raise InvalidRequest(wrong)
     return Question(
         cwd=None if names else folder(cwd), projects=names or (), scope=scope, limit=limit,
-        types=_names(types), concepts=_names(concepts), env=caller_environment(os.environ),
+        types=_ids("types", types), concepts=_ids("concepts", concepts),
+        env=caller_environment(os.environ),
         full=full, human=human,
     )  # fmt: skip
 
@@ -113,6 +115,15 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _ids(option: str, text: str | None) -> tuple[str, ...] | None:
+    """In every form that the setting has; None for an empty text."""
+    try:
+        wanted: tuple[str, ...] | None = None if text is None else ids(text, "").value
+    except ValueError as error:
+        raise InvalidRequest(f"--{option}: {error}") from None
+    return wanted
 
 
 def colours(stream: IO[str] | None = None) -> bool:

@@ -24,6 +24,7 @@ from claudemem_daemon.errors import InvalidRequest
 from claudemem_daemon.question import Question, Scope, contradiction
 from claudemem_daemon.selection.by_id import Ref, parse_ref
 from claudemem_daemon.server.headers import Headers, environment_of, platform_of
+from claudemem_daemon.settings.parsers import ids
 
 MAX_PATH: Final = 4096
 """Bytes, PATH_MAX on Linux; longer is no path at all."""
@@ -53,6 +54,11 @@ def _path(text: str) -> str:
 def _split(value: object) -> object:
     """A list may also be one text with commas."""
     return value.split(",") if isinstance(value, str) else value
+
+
+def _ids(value: object) -> object:
+    """A list of types or concepts, in every form that settings have; None for an empty text."""
+    return ids(value, "").value
 
 
 def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -98,14 +104,17 @@ TEXT: Final = _after(_encodable, core.is_instance_schema(str))
 NAMES: Final = _after(
     _distinct, _before(_split, core.tuple_variable_schema(TEXT, max_length=MAX_NAMES))
 )
+IDS: Final = _before(
+    _ids, core.nullable_schema(core.tuple_variable_schema(TEXT, max_length=MAX_NAMES))
+)
 FLAG: Final = _before(_flag, core.bool_schema())
 FIELDS: Final[Mapping[str, core.CoreSchema]] = {
     "cwd": _after(_path, TEXT),
     "projects": NAMES,
     "scope": core.literal_schema(list(get_args(Scope))),
     "limit": _after(_at_most, _before(_digits, core.int_schema(ge=0, strict=True))),
-    "types": NAMES,
-    "concepts": NAMES,
+    "types": IDS,
+    "concepts": IDS,
     "platform_source": TEXT,
     "env": core.dict_schema(TEXT, _before(_variable, TEXT)),
     "full": FLAG,
@@ -163,7 +172,7 @@ def parse_query(query: bytes, headers: Headers) -> Question:
         if field is None or not value:
             continue
         if field in ("projects", "types", "concepts"):
-            values.setdefault(field, []).extend(_decoded(value).split(","))
+            values[field] = ",".join(filter(None, (values.get(field), _decoded(value))))
         elif field in values:
             raise InvalidRequest(f"{_decoded(name)} is given twice")
         else:
