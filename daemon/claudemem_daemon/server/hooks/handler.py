@@ -17,8 +17,8 @@ from claudemem_daemon.pipeline import Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.server.answers import Answers, RequestTime
 from claudemem_daemon.server.headers import Client
+from claudemem_daemon.server.hooks.assistants import ASSISTANTS
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall
-from claudemem_daemon.server.hooks.output import no_output
 from claudemem_daemon.server.hooks.payload import parse_payload, read_payload
 from claudemem_daemon.server.hooks.reply import answer_key, reply
 from claudemem_daemon.server.hooks.sessions import Sessions
@@ -58,10 +58,11 @@ class HookHandler:
         Raises `NotFound` for an unknown platform, `DeadlineExceeded`, and what the pipeline raises.
         """
         call = read_call(platform, body, environ, self.pipeline.configuration.home)
+        nothing = ASSISTANTS[platform].nothing
         if call is None:
-            event, answer = "", HookAnswer(no_output(platform))
+            event, answer = "", HookAnswer(nothing)
         else:
-            event, answer = call.event, HookAnswer(no_output(platform), call.cwd)
+            event, answer = call.event, HookAnswer(nothing, call.cwd)
             if not call.silent:
                 answer = await self._told(call, environ, client, connection) or answer
         self.metrics.hook(platform, event, answer.cwd, time.monotonic() - client.came)
@@ -128,7 +129,7 @@ def answer_in_process(
     with open_pipeline(environ) as pipeline:
         call = read_call(platform, body, environ, pipeline.configuration.home)
         if call is None or call.silent or call.kind == "forget":
-            return no_output(platform)
+            return ASSISTANTS[platform].nothing
         return reply(call, environ, None, pipeline, Deadline(until)).body
 
 

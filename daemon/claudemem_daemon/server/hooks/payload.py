@@ -14,38 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from claudemem_daemon.local import HERE
-from claudemem_daemon.server.hooks.model import HookCall, Kind, SessionKey
+from claudemem_daemon.server.hooks.assistants import ASSISTANTS
+from claudemem_daemon.server.hooks.model import HookCall, SessionKey
 
 Fields = Mapping[str, Any]
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "SessionStart": "start",
-    "sessionStart": "start",
-    "UserPromptSubmit": "prompt",
-    "userPromptSubmitted": "prompt",
-    "beforeSubmitPrompt": "prompt",
-    "BeforeAgent": "prompt",
-    "SubagentStart": "agent",
-    "subagentStart": "agent",
-    "PreCompress": "forget",
-    "preCompact": "forget",
-    "PreCompact": "forget",
-}
-
-TAKES: Final[Mapping[str, frozenset[str]]] = {
-    "claude-code": frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"}),
-    "codex": frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"}),
-    "cursor": frozenset({"sessionStart", "beforeSubmitPrompt"}),
-    "gemini-cli": frozenset({"SessionStart", "BeforeAgent", "PreCompress"}),
-    "copilot-cli": frozenset(
-        {"sessionStart", "subagentStart", "userPromptSubmitted", "preCompact", "SessionStart",
-         "SubagentStart", "UserPromptSubmit", "PreCompact"}
-    ),
-    "vscode": frozenset({"SessionStart"}),
-    "opencode": frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"}),
-    "raw": frozenset(KINDS),
-}  # fmt: skip
-"""The events of an assistant that mean something to us; at all others it gets nothing."""
 
 MAX_ROOTS: Final = 16
 """Folders of one Cursor workspace that are looked at."""
@@ -103,7 +75,7 @@ def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) 
         named = [env.get(HERE)]
     # An agent inside a session may work in a temporary folder, which is in no repository.
     if named:
-        named.append(_project_dir(caller, env))
+        named.append(env.get(ASSISTANTS[caller].folder) or env.get("CLAUDE_PROJECT_DIR"))
     folders = [folder for name in named if (folder := _folder(name, home)) is not None]
     session = texts.get("session_id") or texts.get("sessionId") or texts.get("conversation_id")
     if caller == "cursor":
@@ -114,7 +86,7 @@ def read_payload(entry: str, fields: Fields, env: Mapping[str, str], home: str) 
     return HookCall(
         caller=caller,
         event=event,
-        kind=KINDS.get(event) if event in TAKES.get(caller, ()) else None,
+        kind=ASSISTANTS[caller].events.get(event),
         source=texts.get("source", ""),
         session_id=session_id,
         key=_key(caller, session_id, agent_id),
@@ -148,10 +120,6 @@ def _claude_mems_own(folders: Sequence[str], env: Mapping[str, str]) -> bool:
 def _event(caller: str, fields: Fields, texts: Mapping[str, str]) -> str:
     named = texts.get("hook_event_name") or texts.get("hookEventName") or texts.get("event")
     if named is not None:
-        if caller == "cursor":
-            return {"SessionStart": "sessionStart", "UserPromptSubmit": "beforeSubmitPrompt"}.get(
-                named, named
-            )
         return named
     if caller == "copilot-cli":
         # Its input does not name the event.
@@ -176,11 +144,6 @@ def _folders(caller: str, fields: Fields, env: Mapping[str, str]) -> list[object
     if caller == "gemini-cli":
         return [cwd or env.get("GEMINI_CWD") or env.get("GEMINI_PROJECT_DIR")]
     return [cwd]
-
-
-def _project_dir(caller: str, env: Mapping[str, str]) -> str | None:
-    names = {"cursor": "CURSOR_PROJECT_DIR", "gemini-cli": "GEMINI_PROJECT_DIR"}
-    return env.get(names.get(caller, "CLAUDE_PROJECT_DIR")) or env.get("CLAUDE_PROJECT_DIR")
 
 
 def _folder(value: object, home: str) -> str | None:

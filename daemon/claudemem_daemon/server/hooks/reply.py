@@ -17,8 +17,9 @@ from claudemem_daemon.local_zone import read_zone
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation, Selection
+from claudemem_daemon.server.hooks.assistants import ASSISTANTS
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall, Mark, Marks
-from claudemem_daemon.server.hooks.output import cap_of, no_output, write_output
+from claudemem_daemon.server.hooks.output import cap_of, write_output
 from claudemem_daemon.server.hooks.sessions import Plan
 from claudemem_daemon.server.hooks.transcripts import forked_from
 
@@ -97,7 +98,7 @@ class _Reply:
     """Whether everything the answer is made of is among its dependencies."""
 
     def nothing(self, marks: Marks | None = None) -> HookAnswer:
-        return HookAnswer(no_output(self.call.caller), self.question.cwd, marks)
+        return HookAnswer(ASSISTANTS[self.call.caller].nothing, self.question.cwd, marks)
 
     def whole(self) -> HookAnswer:
         most, unit = cap_of(self.call.caller, self.call.kind)

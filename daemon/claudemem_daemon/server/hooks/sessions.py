@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from claudemem_daemon.server.hooks.assistants import ASSISTANTS
 from claudemem_daemon.server.hooks.model import HookAnswer, HookCall, Marks, SessionKey
 
 MAX_SESSIONS: Final = 512
@@ -22,9 +23,6 @@ ONE_START: Final = 5.0
 """Seconds in which a session start counts as answered by the prompt that overtook it."""
 FORK_PROMPT: Final = 600.0
 """Seconds after a resume in which the next prompt may carry the id of a fork."""
-
-_REPLAYING: Final = frozenset({"claude-code", "codex", "opencode"})
-"""Assistants that show the model again, on resume and fork, what the session was told before."""
 
 
 class Told(NamedTuple):
@@ -114,7 +112,7 @@ class Sessions:
             return self._prompt(call, told)
         place = (call.caller, call.cwd)
         self._resumed.pop(place, None)
-        if call.source in ("resume", "fork") and call.caller in _REPLAYING:
+        if call.source in ("resume", "fork") and ASSISTANTS[call.caller].replays:
             if told is None:
                 return Plan("whole", forks=self._others(call))
             self._resumed[place] = (key, time.monotonic())
