@@ -47,8 +47,8 @@ MUTATIONS: Final = (
     Mutation(
         "a bare repository has no main checkout",
         "records.py",
-        'leads_to(os.path.dirname(common), common) else "bare"), None',
-        'leads_to(os.path.dirname(common), common) else "bare"), common',
+        'return ("dot_bare" if inside else "bare"), None',
+        'return ("dot_bare" if inside else "bare"), common',
     ),
     Mutation(
         "core.bare in a .git file's target",
