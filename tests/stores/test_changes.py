@@ -17,12 +17,13 @@ import pytest
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import file_state
+from claudemem_daemon.stores import pool as pool_module
 from claudemem_daemon.stores import states as states_module
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.failures import wal_of
 from claudemem_daemon.stores.interface import StoreChanged, StoreReader
 from claudemem_daemon.stores.model import StoreRef, StoreVersion
-from claudemem_daemon.stores.pool import MAX_OPEN, StorePool
+from claudemem_daemon.stores.pool import StorePool
 from claudemem_daemon.stores.states import SqliteStates
 from tests.stores.reading import APP, open_pool, rows, settle, state
 from tests.support.stores import (
@@ -174,10 +175,13 @@ def open_files(path: str) -> list[str]:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
-def test_a_store_beyond_the_bound_is_closed_once_it_has_been_read(tmp_path: Path) -> None:
-    """Of more stores than stay open, the first leave the pool while one answer reads them all."""
+def test_stores_beyond_the_bound_are_closed_once_they_have_been_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more stores than the pool has room for, the first leave it while one answer reads them all."""
+    monkeypatch.setattr(pool_module, "MAX_STORES", 12)
     first = Path(make_store(tmp_path / "0.db"))
-    paths = [tmp_path / f"{number}.db" for number in range(MAX_OPEN + 12)]
+    paths = [tmp_path / f"{number}.db" for number in range(20)]
     for path in paths[1:]:
         shutil.copy(first, path)
     opened = []
@@ -188,7 +192,7 @@ def test_a_store_beyond_the_bound_is_closed_once_it_has_been_read(tmp_path: Path
                     reading = pool.reading(StoreRef(str(path), "told"), Deadline.after(20))
                     readings.enter_context(reading)
             opened.append({name for name in open_files(str(tmp_path)) if name.endswith(".db")})
-    assert [len(stores) for stores in opened] == [MAX_OPEN, MAX_OPEN]
+    assert [len(stores) for stores in opened] == [12, 12]
 
 
 def test_another_process_can_have_a_store_alone_between_answers(tmp_path: Path) -> None:

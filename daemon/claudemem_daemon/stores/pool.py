@@ -15,14 +15,12 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores.interface import Store, StoreReader, StoreUse
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.recent import RecentRows, RecentValues
-from claudemem_daemon.stores.sqlite_store import OpenStores, SqliteStore
+from claudemem_daemon.stores.sqlite_store import SqliteStore
 
 T = TypeVar("T")
 
 MAX_STORES: Final = 1024
 """What is known of more is forgotten, that of those first that were not asked for longest."""
-MAX_OPEN: Final = 128
-"""More stores are closed as soon as they have been read."""
 SWEEP_SECONDS: Final = 0.025
 CLOSING_SECONDS: Final = 2.0
 """How long the end of the program waits for a file system that does not answer."""
@@ -45,7 +43,6 @@ class StorePool:
         """Whether a store was asked for since the sweeper looked."""
         self._values = RecentValues()
         self._recent = RecentRows()
-        self._open = OpenStores(MAX_OPEN)
 
     def made(self, of: tuple[object, ...], make: Callable[[], T]) -> T:
         """As `StoreReader.made`, for what depends on several stores."""
@@ -119,9 +116,7 @@ class StorePool:
             from claudemem_daemon.stores.postgres import make_store
 
             return make_store(ref.path, ref.url, self._numbers, self._recent)
-        return SqliteStore(
-            ref.path, self._numbers, self._recent, self._open, untouched=self._untouched
-        )
+        return SqliteStore(ref.path, self._numbers, self._recent, untouched=self._untouched)
 
     def _sweep(self) -> None:
         """Let go of stores that nobody has asked for a while; ends when none is open."""

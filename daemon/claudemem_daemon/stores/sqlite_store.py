@@ -39,23 +39,6 @@ BACK_OFF_SECONDS: Final = 5.0
 LET_GO_AFTER: Final = ("corrupt", "io", "unreadable", "wal_pending", "foreign", "missing")
 
 
-class OpenStores:
-    """Those that stay open between readings; so many may."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._open: set[SqliteStore] = set()
-
-    def may_stay(self, store: SqliteStore) -> bool:
-        if store not in self._open and len(self._open) >= self._most:
-            return False
-        self._open.add(store)
-        return True
-
-    def closed(self, store: SqliteStore) -> None:
-        self._open.discard(store)
-
-
 class SqliteStore:
     """Safe from several threads; a connection serves one at a time."""
 
@@ -70,13 +53,11 @@ class SqliteStore:
         path: str,
         numbers: Iterator[int],
         recent: RecentRows,
-        open_stores: OpenStores,
         *,
         untouched: bool = False,
     ) -> None:
         """untouched: leave no side files beside a store that nobody has open."""
         self.path = path
-        self._open_stores = open_stores
         self._untouched = untouched
         self._states = SqliteStates(path, numbers)
         self._lock = threading.Lock()
@@ -132,8 +113,7 @@ class SqliteStore:
         except Exception as error:  # noqa: BLE001 - it costs this store alone
             raise self.failed(as_store_error(error, self.path)) from None
         finally:
-            is_open = self.idle_since is not None
-            if self._retired or (is_open and not self._open_stores.may_stay(self)):
+            if self._retired:
                 self.let_go()
         self._read_ms = (time.monotonic() - started) * 1000
 
@@ -163,7 +143,6 @@ class SqliteStore:
         for connection in idle:
             connection.close()
         self._states.let_go()
-        self._open_stores.closed(self)
 
     def retire(self) -> None:
         self._retired = True
