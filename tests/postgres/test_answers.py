@@ -305,4 +305,5 @@ def test_no_row_is_lost_where_more_are_found_than_ids_are_remembered(
                 with closing(reading.flow("observations", wanted, 80)) as flow:
                     found = list(flow)
                 assert len(found) == 80
-                assert reading.wide("observations", found).keys() == {row.id for row in found}
+                rows = reading.rows("observations", found)
+                assert {row.id for row in rows} == {row.id for row in found}

@@ -418,7 +418,7 @@ def read(pool: StorePool, ref: StoreRef) -> tuple[StoreVersion, list[object]]:
 def titles(reader: StoreReader) -> list[object]:
     """Of the rows of a store, as an answer reads them."""
     found = reader.once(("found",), lambda: list(reader.flow("observations", APP, 50)))
-    wide = reader.wide("observations", found)
+    wide = {row.id: row for row in reader.rows("observations", found)}
     return [wide[row.id].cells[1] for row in found]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from claudemem_daemon.deadline import Deadline
-from claudemem_daemon.stores import counting, names, plans, sql
+from claudemem_daemon.stores import names, plans, sql
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.reader import SqliteReader
 from claudemem_daemon.stores.sql import Statement, Wanted
@@ -83,8 +83,8 @@ def test_the_plan_follows_the_number_of_rows(
 def test_a_few_new_rows_are_read_by_their_id(store: str) -> None:
     with reading(store) as reader:
         wanted = Wanted(projects=("huge",), above=reader.highest_id() - 5)
-        assert reader.plan("observations", wanted, 50) == "recent"
-        assert "INTEGER PRIMARY KEY (rowid>?)" in " ".join(
+        assert reader.plan("observations", wanted, 50) == "project"
+        assert "idx_observations_project (project=? AND rowid>?)" in " ".join(
             line for query in reader.queries(wanted, 50) for line in query.steps
         )
 
@@ -173,7 +173,9 @@ def test_rows_are_counted_once_and_by_the_indexes(tmp_path: Path, indexes: bool)
         ):
             assert reader.how_many(Wanted(projects=projects, merged=merged)) == expected
         if indexes:
-            plan = details(reader, counting.rows_of(reader.schema, Wanted(projects=("rare",))))
+            plan = details(
+                reader, sql.how_many(reader.schema, "observations", Wanted(projects=("rare",)))
+            )
             assert "COVERING INDEX idx_observations_project" in plan
 
 

@@ -151,7 +151,7 @@ def test_a_column_the_writer_adds_is_noticed(tmp_path: Path) -> None:
         run_sql(path, "ALTER TABLE observations ADD COLUMN merged_into_project TEXT")
         run_sql(path, "UPDATE observations SET merged_into_project = 'app' WHERE id = 2")
         with pool.reading(StoreRef(path, "told"), _soon()) as reader:
-            assert reader.merged() == ("app",)
+            assert reader.projects(column="merged_into_project") == ("app",)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_no_pages_are_kept_between_requests(store: str) -> None:
             with pool.reading(StoreRef(store, "told"), Deadline.after(20)) as reader:
                 wanted = Wanted(projects=("app",))
                 (found,) = reader.candidates("observations", wanted, 200)
-                assert len(reader.wide("observations", found)) == 103
+                assert len(list(reader.rows("observations", found))) == 103
                 during = kept(reader)
             assert kept(reader) < during / 10
 

@@ -67,7 +67,7 @@ class Likeness:
         if not self._name or not self._checkouts or head in self._names.values():
             return project
         page = next(reader.candidates("observations", Wanted((key,)), NEWEST), [])
-        rows = list(reader.wide("observations", page).values())
+        rows = list(reader.rows("observations", page))
         if any(self._ownership.other_repository(row) is not None for row in rows):
             return project
         known = {name: list(older) for name, older in self._aliases.items()}

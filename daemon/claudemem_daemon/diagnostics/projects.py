@@ -100,7 +100,7 @@ def _others(
     """The keys of a store that are not this repository's, with what they look like."""
     likeness = Likeness(resolved, ownership)
     exclusions = Exclusions(resolved.settings.excluded_projects)
-    excluded, merged = resolved.keys.excluded, reader.merged()
+    excluded, merged = resolved.keys.excluded, reader.projects(column="merged_into_project")
     compared = 0
     for name in dict.fromkeys((*reader.projects(), *merged)):
         if name in admitted.names or name in excluded or exclusions.excluding(name):

@@ -73,7 +73,7 @@ class Judge:
             return
         store, name = source.ref, str(replace(ref, letter=source.ref.letter))
         candidates = [candidate(number, None, "") for number in numbers_of([ref], source)]
-        for row in source.reader.wide(ref.table, candidates).values():
+        for row in source.reader.rows(ref.table, candidates):
             if row.project in self.sources.resolved.keys.excluded:
                 detail = "it is of an excluded checkout (CLAUDE_MEM_EXCLUDED_PROJECTS)"
                 yield Fate(row.id, store.path, "excluded", detail, name)

@@ -100,11 +100,3 @@ def lost_concepts(
 
 
 ALL_ROWS: Final = Statement("SELECT count(*) FROM observations")
-
-
-def rows_of(schema: Schema, wanted: Wanted) -> Statement:
-    """How many rows the projects have, filters apart; those merged into one and written under
-    another once. Reads no row where the indexes are."""
-    ids = ids_of(schema, "observations", wanted)
-    distinct = "DISTINCT " if len(wanted.branches) > 1 else ""
-    return Statement(f"SELECT count({distinct}id) FROM ({ids.text})", ids.parameters)

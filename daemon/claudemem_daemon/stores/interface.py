@@ -69,10 +69,6 @@ class StoreReader(Protocol):
     ) -> tuple[str, ...]:
         """Every value of the column, once."""
 
-    def merged(self) -> tuple[str, ...]:
-        """Every project that observations were merged into."""
-        return self.projects(column="merged_into_project")
-
     def present(
         self, table: Table, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -103,11 +99,8 @@ class StoreReader(Protocol):
                 raise
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
-        """The rows themselves as they are read, in no order, without those that cannot be."""
-
-    def wide(self, table: Table, chosen: Sequence[Candidate]) -> dict[int, Row]:
-        """The rows themselves, by id."""
-        return {row.id: row for row in self.rows(table, chosen)}
+        """The rows themselves as they are read, in no order, without those that cannot be; one
+        beside a damaged page can come again."""
 
     def among(self, table: Table, wanted: Wanted, ids: Sequence[int]) -> list[Candidate]:
         """Those of `ids` that match, in the order of the answer."""

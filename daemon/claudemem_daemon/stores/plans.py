@@ -1,4 +1,4 @@
-"""The five plans of `sql`, carried out on one open store: a list, newest first, of which only the
+"""The four plans of `sql`, carried out on one open store: a list, newest first, of which only the
 beginning is worked out. The order is the answer's: time, project, id, all descending, rows without a
 time last.
 """
@@ -32,7 +32,8 @@ MIN_STEP: Final = 16
 AT_ONCE: Final = 1_000
 """Rows that are found before the first is given, however many are wanted, so that the newest are read
 before the time is over. Those after them are found when they are asked for."""
-RECENT_ROWS: Final = 5_000
+MAX_NEWS: Final = 5_000
+"""So few rows above an id are always read through the project index."""
 MAX_OUT_OF_ORDER: Final = 2_000
 """Rows inserted late with an early id; a store with more of them gets another plan."""
 
@@ -112,8 +113,8 @@ class Search:
         if not self._wanted.branches or self._table in self._schema.loose_ids:
             return "project"
         total = self._number(sql.highest_id(self._table))
-        if self._wanted.above is not None and total - self._wanted.above <= RECENT_ROWS:
-            return "recent"
+        if self._wanted.above is not None and total - self._wanted.above <= MAX_NEWS:
+            return "project"
         plan = self._reading.learnt.get(self._learnt_by(total))
         if plan is None or (plan in ("time", "both") and not self._uniform()):
             plan = self._cheapest(total)
@@ -154,8 +155,6 @@ class Search:
     def statements(self, plan: Plan) -> tuple[Statement, ...]:
         """Those that the plan starts with."""
         of = self._schema, self._table, self._wanted
-        if plan == "recent":
-            return (sql.recent_rows(*of),)
         if plan == "walk":
             return tuple(
                 sql.newest_by_id(*of, (column, name), self._limit)

@@ -313,7 +313,7 @@ class SqliteReader(StoreReader):
         return self._count(counting.ALL_ROWS)
 
     def how_many(self, wanted: Wanted) -> int:
-        return self._count(counting.rows_of(self.schema, self._spelled(wanted)))
+        return self._count(sql.how_many(self.schema, "observations", self._spelled(wanted)))
 
     def _count(self, statement: Statement) -> int:
         return sum(int(row[0] or 0) for row in self._flow(statement))

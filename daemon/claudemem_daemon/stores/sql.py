@@ -1,15 +1,14 @@
 """The SQL of one store, built from what its schema has. Pure: text and parameters.
 
-Rows are chosen narrow (id, time, `created_at`, project); only winners are read wide. Five plans find
+Rows are chosen narrow (id, time, `created_at`, project); only winners are read wide. Four plans find
 the newest matching rows of a set of projects, and each is best somewhere:
 
-    project  all rows of the projects through the project index: few rows
+    project  all rows of the projects through the project index: few rows, and news
     walk     the newest by id down the project index, then the time index tells the rows that
              are newer in time than those and older by id: many rows of few projects
     both     newest first down the time index, and of its rows only those are read whose ids the
              project index gave: middling many rows of many projects
     time     newest first down the time index: many rows of many projects
-    recent   only rows above an id, by rowid: news since the last answer
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from claudemem_daemon.stores.rows import CELLS
 
 Table = Literal["observations", "session_summaries"]
 TABLES: Final[tuple[Table, ...]] = ("observations", "session_summaries")
-Plan = Literal["project", "walk", "both", "time", "recent"]
+Plan = Literal["project", "walk", "both", "time"]
 Column = Literal["project", "merged_into_project"]
 Parameter = str | bytes | int | float | None
 Parameters = tuple[Parameter, ...]
@@ -143,10 +142,14 @@ def ids_of(schema: Schema, table: Table, wanted: Wanted) -> Statement:
     return Statement(" UNION ALL ".join(parts) or "SELECT NULL", parameters)
 
 
-def how_many(schema: Schema, table: Table, wanted: Wanted, most: int) -> Statement:
-    """How many rows the projects have, counted up to `most`."""
+def how_many(schema: Schema, table: Table, wanted: Wanted, most: int = -1) -> Statement:
+    """How many rows the projects have, filters apart; with `most` about how many, counted up to it.
+    Reads no row where the indexes are."""
     ids = ids_of(schema, table, wanted)
-    return Statement(f"SELECT count(*) FROM ({ids.text} LIMIT ?)", (*ids.parameters, most))
+    # Those merged into one project and written under another come by both indexes.
+    distinct = "DISTINCT " if len(wanted.branches) > 1 and most < 0 else ""
+    text = f"SELECT count({distinct}id) FROM ({ids.text} LIMIT ?)"
+    return Statement(text, (*ids.parameters, most))
 
 
 def _narrow(
@@ -189,16 +192,17 @@ def all_rows(
 
 def without_indexes(schema: Schema, table: Table, wanted: Wanted) -> tuple[Statement, ...]:
     """All matching rows by the table alone, from its one end and from its other."""
-    recent = recent_rows(schema, table, wanted)
     return tuple(
-        Statement(f"{recent.text} ORDER BY id {order}", recent.parameters)
+        _narrow(
+            schema,
+            table,
+            wanted,
+            f"{table} NOT INDEXED",
+            _of_projects(wanted),
+            order=f" ORDER BY id {order}",
+        )
         for order in ("ASC", "DESC")
     )
-
-
-def recent_rows(schema: Schema, table: Table, wanted: Wanted) -> Statement:
-    """The recent plan: matching rows above `wanted.above`, in no order."""
-    return _narrow(schema, table, wanted, f"{table} NOT INDEXED", _of_projects(wanted))
 
 
 def matching(schema: Schema, table: Table, wanted: Wanted, ids: Sequence[int]) -> Statement:
