@@ -12,10 +12,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from claudemem_daemon.demo.sandbox import Sandbox
+from claudemem_daemon.selection.accounting import Disposition
 from claudemem_daemon.server.app import ROUTES
 from claudemem_daemon.settings.model import ALL_KEYS, DATA_DIR
 from tests.support.daemon import command
@@ -100,6 +102,11 @@ def test_every_setting_is_described_by_its_whole_name() -> None:
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `(CLAUDE_MEM\w+)`", text, re.M))
     assert told == {*ALL_KEYS, DATA_DIR}
+
+
+def test_every_word_of_explain_is_described() -> None:
+    text = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)`", text, re.M)) == set(get_args(Disposition))
 
 
 def test_every_route_is_described() -> None:

@@ -101,7 +101,6 @@ def test_the_shipped_units_verify_without_a_word(tmp_path: Path) -> None:
         [
             "systemd-analyze",
             "--user",
-            "--man=no",
             "verify",
             str(top / "claudemem-daemon.socket"),
             str(top / "claudemem-daemon.service"),
