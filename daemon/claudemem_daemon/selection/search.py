@@ -54,7 +54,7 @@ def search_rows(
         search = _Search(sources, split(words), since, comparing)
         if resolved.keys.keys and search.words and limit > 0:
             sources.open()
-        sources.merging(limit, full=True)
+        sources.reserve_writing(limit)
         lists = [(source, search.candidates(source)) for source in sources.opened]
         rows = sources.merged("observations", limit, lists, search.keeps)
         sources.finish()

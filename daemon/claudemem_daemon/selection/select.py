@@ -51,7 +51,7 @@ def _selected(sources: Sources) -> Selection:
             session_count = 0
         if sources.resolved.keys.keys and (settings.limit > 0 or session_count > 0):
             sources.open()
-        sources.merging(settings.limit, full=question.full)
+        sources.reserve_writing(settings.limit)
         # The few first: many rows may take all the time there is.
         sessions = sources.newest("session_summaries", session_count)
         rows = sources.newest("observations", settings.limit)

@@ -37,10 +37,10 @@ USUAL_ROW: Final = 64 * 1024
 MAX_EXCESS: Final = 16 * 1024 * 1024
 """Further characters of all rows of an answer. The row that exceeds them, and all rows after it, are
 left out."""
-WRITING: Final = (60e-6, 3 / 5)
-WRITING_IN_FULL: Final = (150e-6, 2 / 3)
-"""Roughly the seconds that writing a row takes, as a line or with its narrative; and the largest share
-of the time that is reserved for writing."""
+WRITING: Final = 150e-6
+"""Roughly the seconds that writing a row in full takes."""
+MAX_WRITING: Final = 2 / 3
+"""The largest share of the time that is reserved for writing."""
 
 
 @dataclass(slots=True)
@@ -118,10 +118,9 @@ class Sources:
         """When to stop looking rows up."""
         return Deadline(self.deadline.at - min(RESERVED, self.deadline.remaining() / 4))
 
-    def merging(self, limit: int, *, full: bool) -> None:
-        """Stop reading from now on while there is time to write `limit` rows."""
-        seconds, share = WRITING_IN_FULL if full else WRITING
-        spare = min(seconds * limit, self.deadline.remaining() * share)
+    def reserve_writing(self, rows: int) -> None:
+        """Stop reading from now on while there is time to write so many rows."""
+        spare = min(WRITING * rows, self.deadline.remaining() * MAX_WRITING)
         self.until = Deadline(self.deadline.at - spare)
         for source in self.opened:
             source.reader.extend(self.until)
