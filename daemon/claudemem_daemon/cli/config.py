@@ -14,6 +14,7 @@ from claudemem_daemon.shapes import of_settings
 
 
 @click.command("config")
+@click.option("--cwd", hidden=True, expose_value=False, help="No setting depends on it.")
 @json_option
 def config_command(as_shape: bool) -> None:
     """List every setting as this shell's hooks get it: value and source.
