@@ -43,8 +43,9 @@ FORWARDED = (
     "GEMINI_PROJECT_DIR",
     "COPILOT_CLI",
     "CODEX_HOME",
+    "TZ",
 )
-"""Besides `CLAUDE_MEM_*`: what tells who calls and where."""
+"""Besides `CLAUDE_MEM_*`: what tells who calls, where, and in which time zone."""
 
 
 def home_dir(environ: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, tzinfo
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -45,6 +46,16 @@ def read_zone(environ: Mapping[str, str]) -> LocalZone:
         return LocalZone(ZoneInfo(value))
     except (ZoneInfoNotFoundError, *_BROKEN):
         return LocalZone(None)
+
+
+def callers_zone(env: Mapping[str, str], environ: Mapping[str, str]) -> LocalZone:
+    """The zone that TZ of a caller's `env` names, else that of `environ`, which is the process's own.
+    A caller's file is not read: a checkout can name one, and its abbreviations would be in a text."""
+    name = env.get("TZ", "").removeprefix(":")
+    if name and not name.startswith("/"):
+        with suppress(ZoneInfoNotFoundError, *_BROKEN):
+            return LocalZone(ZoneInfo(name))
+    return read_zone(environ)
 
 
 def _of_file(path: str) -> ZoneInfo | None:

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, Final
 
 from claudemem_daemon.deadline import Deadline
@@ -51,7 +51,7 @@ def look_up(
     question. Raises `InvalidRequest`."""
     if route == "/v1/observations":
         return shown(pipeline, question, parse_refs(given.get("ids", ())), deadline)
-    since = parse_since(given.get("since", [None])[-1])
+    since = parse_since(given.get("since", [None])[-1], pipeline.zone(question))
     if route == "/v1/projects":
         return projects(pipeline, question, since, deadline)
     return searched(pipeline, question, " ".join(given.get("q", ())), since, deadline)
@@ -179,16 +179,18 @@ def parse_refs(texts: Iterable[str]) -> tuple[Ref, ...]:
     return tuple(refs)
 
 
-def parse_since(text: str | None) -> int | None:
-    """A time as milliseconds since 1970, given in ISO form or as a span before now (`2d`, `12h`).
-    Raises `InvalidRequest`."""
+def parse_since(text: str | None, zone: tzinfo | None) -> int | None:
+    """A time as milliseconds since 1970, given in ISO form, without an offset in `zone` (None for the
+    C library's), or as a span before now (`2d`, `12h`). Raises `InvalidRequest`."""
     if text is None or not text.strip():
         return None
     span = _SPAN.fullmatch(text.strip().lower())
     if span is not None:
         return int((time.time() - int(span[1]) * _SECONDS[span[2]]) * 1000)
     try:
-        return int(datetime.fromisoformat(text.strip()).astimezone().timestamp() * 1000)
+        moment = datetime.fromisoformat(text.strip())
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+        return int(moment.timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         raise InvalidRequest(
             f"since: {text[:40]!r} is not a time such as 2d, 12h, 30m, 1w or 2026-01-31"

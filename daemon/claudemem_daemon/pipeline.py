@@ -9,8 +9,9 @@ on. The daemon, the command line without a daemon and the Python interface all u
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import tzinfo
 from typing import Final, NamedTuple
 
 from claudemem_daemon.context.budget import Unit
@@ -21,7 +22,7 @@ from claudemem_daemon.context.request import ContextRequest
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE, Dependency, each_path_once, forget_paths
 from claudemem_daemon.derived import Derived
-from claudemem_daemon.local_zone import read_zone
+from claudemem_daemon.local_zone import LocalZone, callers_zone
 from claudemem_daemon.memo import Memo
 from claudemem_daemon.question import Question
 from claudemem_daemon.repository.keys import named_keys, project_keys
@@ -203,7 +204,7 @@ class Pipeline:
         resolved, selection = answer.resolved, answer.selection
         question, settings = resolved.question, resolved.settings
         environ = resolved.checkout_env.left(os.environ)
-        zone = self._steps.value(("zone", environ.get("TZ")), lambda: read_zone(environ))
+        zone = self._zone(question, environ)
         prior = PriorMessage("", ())
         if settings.show_last_message and question.since is None:
             prior = prior_message(question, selection.observations, environ)
@@ -229,7 +230,16 @@ class Pipeline:
             left_out = self.render(answer, deadline).left_out
             shown = len(answer.selection.observations) - left_out
             resolved, selection = answer
-            return resolved, explain(resolved, selection, shown, self.pool, deadline, row)
+            zone = self.zone(question)
+            return resolved, explain(resolved, selection, shown, self.pool, deadline, row, zone)
+
+    def zone(self, question: Question) -> tzinfo | None:
+        """The caller's; None for that of the C library."""
+        return self._zone(question, os.environ).zone
+
+    def _zone(self, question: Question, environ: Mapping[str, str]) -> LocalZone:
+        key = ("zone", question.env.get("TZ"), environ.get("TZ"))
+        return self._steps.value(key, lambda: callers_zone(question.env, environ))
 
     def reload(self) -> Settings:
         """Read everything again; the settings of a caller that says nothing of its own."""

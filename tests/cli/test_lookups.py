@@ -7,6 +7,8 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +200,40 @@ def test_a_time_that_only_created_at_has_is_the_same_in_all_that_is_shown(
         days = ours(world, "explain", *here).stdout.partition("by day")[2]
         assert "2026-02-03" in days
         assert "undated" not in days
+
+
+TOKYO = "Asia/Tokyo"
+
+
+def test_times_are_in_the_zone_of_who_asks_with_a_daemon_and_without(
+    world: World, tmp_path: Path
+) -> None:
+    """A shell's TZ is often another than the service's, which knows the system's alone."""
+    store = make_store(tmp_path / "zones" / "claude-mem.db")
+    early = int(datetime(2026, 3, 2, 18, tzinfo=UTC).timestamp() * 1000)  # 3 March, 03:00 in Tokyo
+    add_observation(store, project="zoned", title="early row", created_at_epoch=early)
+    here = ["--projects", "zoned"]
+    with set_to(world, CLAUDE_MEM_DAEMON_STORES={"*": [store]}):
+        for socket in ("", str(tmp_path / "none.sock")):
+            asked = partial(ours, world, CLAUDEMEM_DAEMON_SOCKET=socket)
+            context = asked("context", *here, TZ=TOKYO).stdout
+            assert "times in Asia/Tokyo (UTC+09:00)" in context
+            assert "## 2026-03-03\nb1 03:00 " in context
+            days = asked("explain", *here, TZ=TOKYO).stdout.partition("by day")[2]
+            assert "2026-03-03" in days
+            for since, zone, found in (
+                ("2026-03-03", TOKYO, ["b1"]),
+                ("2026-03-03T03:00:01", TOKYO, []),
+                ("2026-03-03T03:00:00Z", TOKYO, []),
+                ("2026-03-03", "", []),
+                ("2026-03-03", "/etc/hostname", []),
+                ("2026-03-02T18:00", "UTC", ["b1"]),
+            ):
+                search = ["search", "early", "--since", since, "--json", *here]
+                assert refs(json.loads(asked(*search, TZ=zone).stdout)) == found
+                projects = ["projects", "--since", since, "--json", *here]
+                shape = json.loads(asked(*projects, TZ=zone).stdout)
+                assert ("zoned" in {one["key"] for one in shape["projects"]}) is bool(found)
 
 
 @settings(

@@ -7,6 +7,7 @@ import json
 import re
 import sqlite3
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,20 @@ def hook(world: World, platform: str, call: object, **env: str) -> str:
     assert done.returncode == 0
     assert done.stderr == b""
     return done.stdout.decode()
+
+
+def test_a_session_has_its_own_time_zone(world: World) -> None:
+    """And not that of the daemon, which a service manager starts."""
+    late = int(datetime(2026, 5, 10, 23, 55, tzinfo=UTC).timestamp() * 1000)
+    world.row("app", title="late", created_at_epoch=late)
+    for zone, day, line in (
+        ("Asia/Tokyo", "## 2026-05-11\n3 08:55 ", "newest 2026-05-11 08:55"),
+        ("UTC", "## 2026-05-10\n3 23:55 ", "newest 2026-05-10 23:55"),
+    ):
+        event = call(world, session_id=zone, hook_event_name="SessionStart", source="startup")
+        said = json.loads(hook(world, "claude-code", event, TZ=zone))
+        assert day in said[HOOK_EVENT]["additionalContext"]
+        assert line in said["systemMessage"]
 
 
 def call(world: World, **fields: Any) -> dict[str, Any]:

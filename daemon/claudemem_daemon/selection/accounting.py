@@ -6,11 +6,11 @@ limit) is found by the merge of the selection, continued beyond its limit.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Final, Literal
 
@@ -91,10 +91,12 @@ def reason_of(group: RowGroup, keys: ProjectKeys) -> Disposition | None:
     return None if group.right_platform else "platform_filtered"
 
 
-def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Accounts:
+def account(
+    sources: Sources, until: Deadline, shown: int = NO_LIMIT, zone: tzinfo | None = None
+) -> Accounts:
     """Account for all rows of the open stores, as far as there is time. In a store that could not be
     counted by the filters, only rows of the answer are told from the rest (`not_read`). shown: the
-    number of the answer's rows in its context."""
+    number of the answer's rows in its context. zone: that of the days; None for the C library's."""
     accounts = Accounts()
     passing: Counter[tuple[str, str]] = Counter()
     counted = True
@@ -108,7 +110,7 @@ def account(sources: Sources, until: Deadline, shown: int = NO_LIMIT) -> Account
             counted = False
             passing += _totals(source)
         source.reader.extend(until)
-    compared = _compare(accounts, sources, until, shown)
+    compared = _compare(accounts, sources, until, shown, zone)
     # Rows that were not compared are older than all that were.
     rest: Disposition = "over_limit" if counted and accounts.full else "not_read"
     finished = not (until.passed or sources.cut)
@@ -158,7 +160,7 @@ def _totals(source: Source) -> Counter[tuple[str, str]]:
 
 
 def _compare(
-    accounts: Accounts, sources: Sources, until: Deadline, shown: int
+    accounts: Accounts, sources: Sources, until: Deadline, shown: int, zone: tzinfo | None
 ) -> Counter[tuple[str, str]]:
     """Merge to the last row and account for each. Returns how many rows of each (store, key) were
     compared."""
@@ -176,7 +178,7 @@ def _compare(
             distinct += 1
             within: Disposition = "included" if distinct <= shown else "over_size"
             reason = within if distinct <= limit else "over_limit"
-            day = accounts.days.setdefault((_day(row.shown_at), key), Counter())
+            day = accounts.days.setdefault((_day(row.shown_at, zone), key), Counter())
             day["shown" if reason == "included" else "beyond"] += 1
         accounts.count(store, key, reason, 1)
         accounts.passed[store, row.id] = reason
@@ -193,9 +195,11 @@ def _candidates(sources: Sources, source: Source) -> Generator[Candidate, None, 
         yield from source.reader.flow("observations", sources.wanted(source), PAGE)
 
 
-def _day(epoch: int | None) -> str:
+def _day(epoch: int | None, zone: tzinfo | None) -> str:
     """The local day of a time in milliseconds; empty where there is none."""
+    if epoch is None:
+        return ""
     try:
-        return time.strftime("%Y-%m-%d", time.localtime(epoch / 1000)) if epoch else ""
+        return datetime.fromtimestamp(epoch // 1000, UTC).astimezone(zone).isoformat()[:10]
     except (ValueError, OverflowError, OSError):
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import tzinfo
 from typing import Any, NamedTuple
 
 from claudemem_daemon.deadline import Deadline
@@ -51,9 +52,10 @@ def explain(
     pool: StorePool,
     deadline: Deadline,
     row: Ref | None = None,
+    zone: tzinfo | None = None,
 ) -> Explanation:
-    """How a selection came about; `shown` is the number of its observations in the context. Counting
-    stops at the deadline. For an excluded project no store is opened."""
+    """How a selection came about; `shown` is the number of its observations in the context, and `zone`
+    is that of the days, None for the C library's. Counting stops at the deadline. For an excluded project no store is opened."""
     accounts = Accounts()
     for warning in resolved.keys.warnings:
         if warning.code == "excluded" and not resolved.keys.keys:
@@ -64,7 +66,8 @@ def explain(
         sources.open()
         queries: list[Shape] = []
         try:
-            accounts = account(sources, Deadline(deadline.at - deadline.remaining() / 4), shown)
+            until = Deadline(deadline.at - deadline.remaining() / 4)
+            accounts = account(sources, until, shown, zone)
             queries += _queries(sources)
         except StoreError as error:
             sources.failures[error.path] = error

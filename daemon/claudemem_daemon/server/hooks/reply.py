@@ -13,7 +13,6 @@ from claudemem_daemon.context.fit import Context
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import INCOMPLETE
 from claudemem_daemon.local import HERE
-from claudemem_daemon.local_zone import read_zone
 from claudemem_daemon.pipeline import Answer, Pipeline
 from claudemem_daemon.question import Question
 from claudemem_daemon.selection.model import Observation, Selection
@@ -114,7 +113,7 @@ class _Reply:
             return self.nothing(marks)  # Another entry has answered this event.
         message = ""
         if self.call.kind == "start" and answer.resolved.settings.show_terminal_output:
-            message = summary_line(rows, context)
+            message = summary_line(rows, context, Clock(self.pipeline.zone(self.question)))
         return HookAnswer(
             write_output(self.call, context.text, message),
             self.question.cwd,
@@ -250,7 +249,7 @@ def _within(folder: str, outer: str) -> bool:
     return folder == outer or folder.startswith(outer.rstrip("/") + "/")
 
 
-def summary_line(selection: Selection, context: Context) -> str:
+def summary_line(selection: Selection, context: Context, clock: Clock) -> str:
     """For the person at the keyboard: how many rows from where, how new, what was left out."""
     if not context.text:
         return ""
@@ -259,7 +258,7 @@ def summary_line(selection: Selection, context: Context) -> str:
     checkouts = {
         project.path or project.key for project in selection.projects if project.observations
     }
-    moment = Clock(read_zone(os.environ).zone).at(selection.observations[0].created_at_epoch)
+    moment = clock.at(selection.observations[0].shown_at)
     rows, places = _count(context.observations, "observation"), _count(len(checkouts), "worktree")
     line = f"claude-mem: {rows} from {places}, newest {moment.day} {moment.time}".rstrip()
     if context.left_out:
