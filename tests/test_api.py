@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,16 @@ def test_a_question_without_sense_is_refused() -> None:
     for name in ("projects", "types", "concepts"):
         with pytest.raises(InvalidRequest, match=f"{name} is a list of texts, not one text"):
             query_observations(**{name: "app"})  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match=f"{name} is a list of texts alone"):
+            query_observations(**{name: ["app", 5]})  # type: ignore[arg-type]
+    asking: tuple[Callable[..., object], ...] = (generate_context, query_observations)
+    for ask in asking:
+        for limit in (-1, 1.5, "5", True):
+            with pytest.raises(InvalidRequest, match=f"limit is a whole number .*{limit!r}"):
+                ask(limit=limit)
+        for scope in ("Self", "", "every", ["all"]):
+            with pytest.raises(InvalidRequest, match="scope is one of all, parent, self"):
+                ask(scope=scope)
 
 
 def test_an_explanation_tells_rows_beyond_the_size_from_those_beyond_the_limit(

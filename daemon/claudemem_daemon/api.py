@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, get_args
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import InvalidRequest
@@ -89,13 +89,22 @@ def _deadline(pipeline: Pipeline, question: Question) -> Deadline:
 def _list(name: str, given: Iterable[str] | None) -> tuple[str, ...] | None:
     if isinstance(given, str):
         raise InvalidRequest(f"{name} is a list of texts, not one text")
-    return None if given is None else tuple(given)
+    texts = None if given is None else tuple(given)
+    if not all(isinstance(text, str) for text in texts or ()):
+        raise InvalidRequest(f"{name} is a list of texts alone")
+    return texts
 
 
 def _question(
     cwd: str | os.PathLike[str] | None, projects: Iterable[str] | None, **others: Any
 ) -> Question:
     names = _list("projects", projects)
+    scope, limit = others["scope"], others["limit"]
+    if scope is not None and scope not in get_args(Scope):
+        raise InvalidRequest(f"scope is one of {', '.join(get_args(Scope))}, not {scope!r}")
+    # True is a number to Python.
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise InvalidRequest(f"limit is a whole number from 0 on, not {limit!r}")
     wrong = contradiction(cwd, names)
     if wrong is not None:
         raise InvalidRequest(wrong)
