@@ -29,8 +29,9 @@ from tests.support.stores import add_observation, make_store
         (b"nonsense", "not JSON"),
         (b'{"cwd": "/tmp",}', "not JSON"),
         (b'{"cwd": NaN}', "not JSON"),
-        (b"[" * 30_000 + b"]" * 30_000, "nested too deep"),
-        (b'{"cwd":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_001, "nested too deep"),
+        # How deep is too deep is the interpreter's own: later ones read these, and they are wrong.
+        (b"[" * 30_000 + b"]" * 30_000, ("nested too deep", "must be one JSON object")),
+        (b'{"cwd":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_001, ("nested too deep", "cwd: ")),
         (b'{"cwd": "/a", "cwd": "/b"}', "'cwd' is given twice"),
         (b'{"limit": ' + b"9" * 5000 + b"}", "not JSON"),
         (b"[]", "one JSON object"),
@@ -67,14 +68,14 @@ from tests.support.stores import add_observation, make_store
 )
 @pytest.mark.parametrize("route", ["/v1/query", "/v1/explain"])
 def test_a_wrong_question_is_told_what_is_wrong(
-    shared_daemon: Daemon, route: str, body: bytes, says: str
+    shared_daemon: Daemon, route: str, body: bytes, says: str | tuple[str, ...]
 ) -> None:
     """Case oversized-or-endless-request: invalid, deeply nested, duplicate keys."""
     reply = shared_daemon.post(route, body)
     assert reply.status == 400
     assert reply.error == "invalid_request"
     message = reply.json()["error"]["message"]
-    assert says in message
+    assert any(each in message for each in ([says] if isinstance(says, str) else says))
     assert "\n" not in message
     assert len(message) < 300
     assert reply.headers["content-type"] == "application/json"
