@@ -10,14 +10,14 @@ SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 settings.register_profile(
-    "layouts", max_examples=40, deadline=None, suppress_health_check=SLOW, phases=PHASES
+    "layouts", max_examples=8, deadline=None, suppress_health_check=SLOW, phases=PHASES
 )
 settings.register_profile(
-    "many layouts", max_examples=1000, deadline=None, suppress_health_check=SLOW, phases=PHASES
+    "many layouts", max_examples=200, deadline=None, suppress_health_check=SLOW, phases=PHASES
 )
 settings.register_profile(
     "mutation",
-    max_examples=120,
+    max_examples=40,
     deadline=None,
     suppress_health_check=SLOW,
     phases=[Phase.generate],

@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,15 +20,14 @@ STEPS = sorted(Layout(b"", "plain").steps)
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 40)), min_size=6, max_size=14)
 
 
+@pytest.mark.parametrize("base", BASES)
 @settings(settings.get_profile(os.environ.get("CLAUDEMEM_LAYOUTS", "layouts")))
-@given(base=st.sampled_from(BASES), taken=steps)
-@example(
-    "dot_bare",
-    [("rename", 20), ("relative_link", 19), ("add", 6), ("prune", 28), ("add_nested", 27)],
-)
+@given(taken=steps)
+@example([("rename", 20), ("relative_link", 19), ("add", 6), ("prune", 28), ("add_nested", 27)])
 def test_every_layout_is_what_git_says_it_is(base: Base, taken: list[tuple[str, int]]) -> None:
-    """Each step is a layout of its own: about 550 of them, and 14,000 with CLAUDEMEM_LAYOUTS='many layouts', asked from up to four folders each.
-    One resolver lives through all steps of an example, so its memory is tested with it."""
+    """Each step is a layout of its own: about 550 of them in all, and 14,000 with
+    CLAUDEMEM_LAYOUTS='many layouts', asked from up to four folders each. One resolver lives through
+    all steps of an example, so its memory is tested with it."""
     with tempfile.TemporaryDirectory(prefix="cm-") as folder:
         root = os.fsencode(os.path.realpath(folder))
         layout = Layout(root, base)
