@@ -212,12 +212,14 @@ def test_the_sql_can_be_pasted(world: World) -> None:
     assert re.search(r"^answered in [0-9.]+ ms$", text, re.M)
 
 
-def test_a_terminal_without_these_signs_gets_others(world: World) -> None:
-    environ = clean_environ(world.home, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LANG": "C"}])
+def test_a_terminal_without_these_signs_gets_others(world: World, locale: dict[str, str]) -> None:
+    environ = clean_environ(world.home, **locale, PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     app = world.root / "app"
     done = run_to_end(environ, "explain", cwd=app, program=command())
     assert done.returncode == 0
     assert "####" in done.stdout
+    assert "█" not in done.stdout
 
 
 def test_watch_is_a_live_screen(world: World) -> None:

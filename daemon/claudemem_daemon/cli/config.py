@@ -29,14 +29,19 @@ def config_command(as_shape: bool) -> None:
         return
     screen.say(f"settings file: {screen.home(shape['settings_path'])}", "bold")
     rows = [
-        [key, screen.home(plain(setting_text(setting["value"]), 300)) or "-", _source(key, setting)]
+        [
+            key,
+            screen.home(plain(setting_text(setting["value"]), 300)) or "-",
+            source_text(key, setting),
+        ]
         for key, setting in shape["settings"].items()
     ]
     screen.table(["SETTING", "VALUE", "FROM"], rows)
     screen.warn(shape["warnings"])
 
 
-def _source(key: str, setting: Mapping[str, Any]) -> str:
+def source_text(key: str, setting: Mapping[str, Any]) -> str:
+    """Where a setting's value is from: `file: ~/.claude-mem/settings.json`."""
     origins = {"caller": "environment", "daemon": "the daemon's environment", "settings": "file"}
     origin = origins.get(setting["origin"], setting["origin"])
     detail = screen.home(setting["detail"] or "")

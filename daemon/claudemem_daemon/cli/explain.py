@@ -10,6 +10,7 @@ import click
 
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.ask import explained
+from claudemem_daemon.cli.config import source_text
 from claudemem_daemon.cli.options import (
     json_option,
     make_question,
@@ -119,7 +120,7 @@ def _details(shape: dict[str, Any]) -> list[str]:
     lines = [f"\nrepository  {plain(shape['repository']['resolved_by'], 400)}", "\nsettings"]
     lines += [
         f"  {name} = {plain(setting_text(setting['value']), 400) or '-'}"
-        f"  ({setting['origin']}{': ' + path_text(setting['detail']) if setting['detail'] else ''})"
+        f"  ({source_text(name, setting)})"
         for name, setting in shape["settings"].items()
         if setting["origin"] != "default" or name in shape["filters"]["sources"]
     ]

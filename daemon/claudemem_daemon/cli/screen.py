@@ -91,7 +91,9 @@ def show(out: Console, what: RenderableType, *, whole: bool = False) -> None:
         out.print(what, soft_wrap=whole or None, crop=False)
     text = BLANK_END.sub(lambda found: found[0].replace(" ", ""), captured.get())
     # The command itself runs in UTF-8, whatever the terminal takes.
-    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    names = ["LC_ALL", "LC_CTYPE", "LANG"]
+    if os.environ.get("LC_CTYPE") == "C.UTF-8":
+        names.remove("LC_CTYPE")  # set by Python, where LANG is C
     locale = next((value for name in names if (value := os.environ.get(name))), "UTF-8")
     if not re.search("utf-?8", locale, re.IGNORECASE):
         text = text.translate(PLAIN_SIGNS)
