@@ -21,7 +21,7 @@ settings.register_profile("long", settings.get_profile("patient"), max_examples=
 settings.load_profile("patient")
 
 OURS = ("CLAUDE", "CURSOR", "GEMINI", "COPILOT", "CODEX", "XDG_", "GIT_", "LISTEN_", "NOTIFY_")
-MORE = ("INVOCATION_ID", "WATCHDOG_USEC", "WATCHDOG_PID", "XPC_SERVICE_NAME")
+MORE = ("INVOCATION_ID", "XPC_SERVICE_NAME")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -147,9 +147,14 @@ def replace_own(path: str, data: bytes, *, sync: bool = True) -> None:
         raise
     finally:
         os.close(file)
+    move_own(fresh, path)
+
+
+def move_own(source: str, path: str) -> None:
+    """Rename a file of ours to `path`. Raises `OSError`."""
     if not _is_own(path):
         put_aside(path)
-    os.replace(fresh, path)
+    os.replace(source, path)
 
 
 def put_aside(path: str) -> None:

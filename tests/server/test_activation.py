@@ -186,13 +186,6 @@ def test_systemd_hears_of_ready_reload_and_stop(home: Path, notified: socket.soc
         assert not os.path.exists(daemon.state_dir + "/daemon.log")
 
 
-def test_the_watchdog_hears_of_us_only_if_it_waits(home: Path, notified: socket.socket) -> None:
-    environ = {"NOTIFY_SOCKET": str(home / "notify.sock"), "WATCHDOG_USEC": "200000"}
-    with Daemon(home, environ=environ):
-        heard = [notified.recv(4096) for _ in range(4)]
-    assert heard.count(b"WATCHDOG=1") >= 2
-
-
 def test_a_vanished_inherited_socket_is_replaced_by_our_own(
     home: Path, listener: socket.socket
 ) -> None:

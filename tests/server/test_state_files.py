@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from claudemem_daemon.server.log import MAX_BYTES, Log
 from tests.support.daemon import Daemon, clean_environ, run_to_end
 from tests.support.stores import make_store
 
@@ -59,3 +60,13 @@ def test_what_is_no_file_of_ours_hangs_nothing(
     assert json.loads((state / "trusted.json").read_text())["stores"]
     assert not (home / "elsewhere").exists()
     assert run_to_end(environ, "hooks", "uninstall", "claude-code").returncode == 0
+
+
+def test_a_full_log_is_moved_where_a_folder_has_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.log"
+    path.write_bytes(b"x" * MAX_BYTES)
+    (tmp_path / "daemon.log.1" / "theirs").mkdir(parents=True)
+    Log(str(path)).line("still said")
+    assert path.read_text().endswith("still said\n")
+    assert (tmp_path / "daemon.log.1").stat().st_size == MAX_BYTES
+    assert os.listdir(tmp_path / "daemon.log.1.aside") == ["theirs"]

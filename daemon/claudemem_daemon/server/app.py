@@ -60,10 +60,16 @@ class Application:
     router: Starlette
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = _Exchange(receive, send)
         metrics, route = self.parts.metrics, route_of(scope["path"])
+        began, started = time.perf_counter(), False
+
+        async def start(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
         try:
-            await self._answer(scope, exchange)
+            await self._answer(scope, receive, start)
         except ClientDisconnect:
             metrics.left(route)
             return
@@ -74,12 +80,12 @@ class Application:
                 return
             self.parts.log.failure(f"{scope['method']} {route}", error)
             metrics.failed("internal")
-            if not exchange.started:
+            if not started:
                 response = await self.errors.unexpected(Request(scope), error)
-                await response(scope, exchange.receive, exchange.send)
-        metrics.answered(route, time.perf_counter() - exchange.began)
+                await response(scope, receive, send)
+        metrics.answered(route, time.perf_counter() - began)
 
-    async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         handler = self.fast.get((scope["method"], HOOKS if path.startswith(HOOKS) else path))
         if come_from_a_browser(scope["headers"]):
@@ -87,15 +93,15 @@ class Application:
                 403, "forbidden", "web pages are not answered: no Origin, and Host: localhost"
             )
         elif handler is None:
-            await self.router(scope, exchange.receive, exchange.send)
+            await self.router(scope, receive, send)
             return
         else:
-            request = Request(scope, exchange.receive)
+            request = Request(scope, receive)
             try:
                 response = await handler(request)
             except ClaudememError as error:
                 response = await self.errors.ours(request, error)
-        await response(scope, exchange.receive, exchange.send)
+        await response(scope, receive, send)
 
 
 class Whole:
@@ -110,27 +116,6 @@ class Whole:
         if not connection.send_whole(self._media_type.encode(), self._body):
             response = Response(self._body, headers={"Content-Type": self._media_type})
             await response(scope, receive, send)
-
-
-class _Exchange:
-    """One request and its answer. `began` is when the request had come whole: how long its client
-    took is no latency of ours."""
-
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self.began = time.perf_counter()
-        self.started = False
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            self.began = time.perf_counter()
-        return message
-
-    async def send(self, message: Message) -> None:
-        self.started = True
-        await self._send(message)
 
 
 def _has_left(scope: Scope) -> bool:

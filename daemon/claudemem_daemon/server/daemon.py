@@ -104,7 +104,6 @@ class Daemon:
         await self._serving.listen(self._listening)
         self._watcher.start()
         guard.start()
-        self._keep_alive()
         self._started.allocator.settle()
         self._notifier.ready(f"Answering on {self._listening.path}")
         self._log.line(f"{__version__} answers on {self._listening.path}")
@@ -255,12 +254,6 @@ class Daemon:
         self._healed += 1
         self._log.line(f"{listening.path} was gone and is there again")
         await self._serving.listen(listening)
-
-    def _keep_alive(self) -> None:
-        seconds = self._notifier.keep_alive
-        if seconds is not None:
-            self._notifier.alive()
-            asyncio.get_running_loop().call_later(seconds, self._keep_alive)
 
     def _unforeseen(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

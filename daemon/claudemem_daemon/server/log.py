@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from claudemem_daemon.errors import ClaudememError
-from claudemem_daemon.local import open_own
+from claudemem_daemon.local import move_own, open_own
 
 INACTIVE: Final = "queue_events() called when the thread is inactive"
 """What watchdog says on its own threads' race when a watch ends while it reads: nothing is lost."""
@@ -58,7 +58,7 @@ class Log:
         fd = open_own(path, flags)
         try:
             if os.fstat(fd).st_size + len(text) > MAX_BYTES:
-                os.rename(path, path + ".1")
+                move_own(path, path + ".1")
                 os.close(fd)
                 fd = open_own(path, flags)
             os.write(fd, text.encode("utf-8", "backslashreplace"))

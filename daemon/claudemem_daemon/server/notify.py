@@ -9,9 +9,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
-
-MICRO: Final = 1_000_000
 
 
 class Notifier:
@@ -21,8 +18,6 @@ class Notifier:
     def __init__(self, environ: Mapping[str, str]) -> None:
         address = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        self.keep_alive = _keep_alive(environ)
-        """Seconds between two `alive()`, None when no watchdog waits for them."""
 
     def ready(self, status: str) -> None:
         self._send("READY=1", f"STATUS={status}")
@@ -34,9 +29,6 @@ class Notifier:
 
     def stopping(self) -> None:
         self._send("STOPPING=1", "STATUS=Finishing what was asked")
-
-    def alive(self) -> None:
-        self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:
         if not self._address:
@@ -58,13 +50,3 @@ def restart_socket_unit() -> None:
             check=False,
             timeout=10,
         )
-
-
-def _keep_alive(environ: Mapping[str, str]) -> float | None:
-    """Half of the watchdog's patience, if it is ours it waits for."""
-    try:
-        usec = int(environ.get("WATCHDOG_USEC", ""))
-        pid = int(environ.get("WATCHDOG_PID", os.getpid()))
-    except ValueError:
-        return None
-    return usec / MICRO / 2 if usec > 0 and pid == os.getpid() else None

@@ -55,14 +55,10 @@ class Serving:
         """Serve this socket from now on, and no longer the one before; connections stay."""
         loop: Any = asyncio.get_running_loop()
         previous = self._server
-        options = {"sock": listening.sock, "backlog": BACKLOG}
-        try:
-            # Who unlinks the file is our decision: it may be systemd's, or a successor's.
-            self._server = await loop.create_unix_server(
-                self._connection, cleanup_socket=False, **options
-            )
-        except TypeError:  # a uvloop that never unlinks does not know the word
-            self._server = await loop.create_unix_server(self._connection, **options)
+        # Who unlinks the file is our decision: it may be systemd's, or a successor's.
+        self._server = await loop.create_unix_server(
+            self._connection, sock=listening.sock, backlog=BACKLOG, cleanup_socket=False
+        )
         if previous is not None:
             previous.close()
 
