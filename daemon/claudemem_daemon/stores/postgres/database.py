@@ -31,7 +31,7 @@ PROBE_SECONDS: Final = 0.25
 MANY_ROWS: Final = 10_000
 """From so many on, a question takes longer without the index than a person waits."""
 PLAN_SECONDS: Final = 300.0
-"""How long it is taken for granted that the index is there, or is not."""
+"""How long it is taken for granted that the index is there, or is not needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class DatabaseStore:
     def _begin(self, session: Session, deadline: Deadline) -> DatabaseReader:
         snapshot, complete = session.begin(deadline)
         now = time.monotonic()
-        if now > self._plan_until:
+        if now > self._plan_until or self._plan == "table":
             ((present, rows),) = session.rows(Query(sql.INDEXED))
             self._plan = "index" if present else "table" if rows >= MANY_ROWS else "small table"
             self._plan_until = now + PLAN_SECONDS

@@ -56,9 +56,10 @@ _CONCEPTS: Final = (
     " THEN o.metadata->'concepts' ELSE '[]' END)"
 )
 _SESSION: Final = "FROM server_sessions AS s WHERE s.id = o.server_session_id)"
-# An infinite time is no time, and nothing that claude-mem writes.
+_DATED: Final = "o.created_at BETWEEN '4700-01-01 BC' AND '290000-01-01'"
+"""Whether its microseconds are a bigint; an infinite time is no time, and nothing of claude-mem's."""
 _OF: Final = {
-    table: f"o.kind {'<>' if table == 'observations' else '='} 'summary' AND isfinite(o.created_at)"
+    table: f"o.kind {'<>' if table == 'observations' else '='} 'summary' AND {_DATED}"
     for table in TABLES
 }
 _OBSERVED: Final = _OF["observations"]
@@ -208,7 +209,7 @@ of `CELLS`: lists as JSON text; NULL for one that is too large."""
 
 BY_NAME: Final = (
     f"SELECT DISTINCT o.id, {_MICROSECONDS} FROM unnest($1::text[]) AS name, observations AS o"
-    " WHERE o.id >= name AND starts_with(o.id, name) AND isfinite(o.created_at) LIMIT 100"
+    f" WHERE o.id >= name AND starts_with(o.id, name) AND {_DATED} LIMIT 100"
 )
 """Rows whose ids begin with one of $1: id, microseconds."""
 
