@@ -1,4 +1,4 @@
-"""The SQL that keeps a cell of any size out of memory. Pure: text.
+"""The SQL that keeps a cell of any size out of memory, and a row without such cells. Pure.
 
 SQLite tells a cell's bytes from the head of its record: the pages that hold it are not read.
 """
@@ -6,7 +6,10 @@ SQLite tells a cell's bytes from the head of its record: the pages that hold it 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
+
+from claudemem_daemon.stores.rows import Row
 
 MAX_TEXT: Final = 1024 * 1024
 """Bytes; no honest row comes near."""
@@ -30,15 +33,14 @@ def bounded(column: str, most: int | None = None) -> str:
     return f"CASE WHEN octet_length({column}) <= {most} THEN {column} END"
 
 
-def too_large(names: Sequence[str], sizes: Sequence[int | None]) -> tuple[tuple[str, int], ...]:
-    """(name, bytes) of the cells over their bounds."""
-    cells = zip(names, sizes, strict=True)
-    return tuple((name, size) for name, size in cells if size and size > most_bytes(name))
-
-
-def stand_in(size: int) -> str:
-    """What is shown instead of a text of `size` bytes."""
-    return f"[left out: {size:,} bytes]"
+def without_large(row: Row, names: Sequence[str], sizes: Sequence[int | None]) -> Row:
+    """The row without its cells over their bounds, a line in place of each text. sizes: bytes by
+    name; the last of the names are those of the cells."""
+    measured = zip(names, sizes, strict=True)
+    large = tuple((name, size) for name, size in measured if size and size > most_bytes(name))
+    lines = {name: f"[left out: {size:,} bytes]" for name, size in large if name not in LISTS}
+    named = zip(names[-len(row.cells) :], row.cells, strict=True)
+    return replace(row, cells=tuple(lines.get(name, cell) for name, cell in named), large=large)
 
 
 def large(columns: Sequence[str]) -> str:

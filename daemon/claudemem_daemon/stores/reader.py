@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
 import apsw
@@ -14,7 +13,7 @@ from claudemem_daemon.errors import StoreError
 from claudemem_daemon.stores import counting, files, sql
 from claudemem_daemon.stores import names as name_sql
 from claudemem_daemon.stores import words as word_sql
-from claudemem_daemon.stores.bounds import LISTS, stand_in, too_large
+from claudemem_daemon.stores.bounds import without_large
 from claudemem_daemon.stores.connection import Connection
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.failures import (
@@ -30,14 +29,12 @@ from claudemem_daemon.stores.interface import COLUMNS, ExplainedQuery, StoreChan
 from claudemem_daemon.stores.model import Schema, StoreVersion
 from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Reading, Search
-from claudemem_daemon.stores.recent import RecentRows, RecentValues
+from claudemem_daemon.stores.recent import MAX_AT_ONCE, RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, row_id, text
 from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
-MAX_REMEMBERED: Final = 200
-"""Rows read at once that are remembered; more would push out all that others ask for."""
 SIZES: Final = 7
 """Where `sql.wide` has the bytes of a row with large cells."""
 WIDE_ROWS: Final = 500
@@ -182,7 +179,7 @@ class SqliteReader(StoreReader):
             yield from known
             return
         wanted: dict[int | None, Candidate] = {candidate.id: candidate for candidate in chosen}
-        few = len(chosen) <= MAX_REMEMBERED
+        few = len(chosen) <= MAX_AT_ONCE
         damage: list[StoreError] = []
 
         def read(schema: Schema, ids: Sequence[int]) -> Iterator[Cells]:
@@ -197,7 +194,9 @@ class SqliteReader(StoreReader):
                     continue
                 try:
                     if cells[SIZES] is not None:
-                        row = _large_row(table, cells, candidate.epoch)
+                        row = _row(cells, candidate.epoch)
+                        sizes = json.loads(text(cells[SIZES]))
+                        row = without_large(row, CELLS[table], sizes)
                     elif few:
                         key = (self._path, table, candidate.id)
                         row = self._recent.row(
@@ -376,12 +375,3 @@ def _row(cells: Cells, epoch: int | None) -> Row:
         origin=(text(device), text(local)) if None not in (device, local) else None,
         cells=tuple(rest),
     )
-
-
-def _large_row(table: Table, cells: Cells, epoch: int | None) -> Row:
-    """A row some of whose cells are too large, without these."""
-    row = _row(cells, epoch)
-    large = too_large(CELLS[table], json.loads(text(cells[SIZES])))
-    texts = {name: stand_in(size) for name, size in large if name not in LISTS}
-    named = zip(CELLS[table], row.cells, strict=True)
-    return replace(row, cells=tuple(texts.get(name, cell) for name, cell in named), large=large)

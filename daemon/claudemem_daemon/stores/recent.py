@@ -19,6 +19,8 @@ what two questions read in its present state."""
 MAX_ROWS: Final = 512
 MAX_TEXT: Final = 512 * 1024
 """Characters of all rows together."""
+MAX_AT_ONCE: Final = 200
+"""Rows read at once that are remembered; more would push out all that others ask for."""
 LARGE_ROW: Final = 16 * 1024
 """Characters; a row with more is made anew each time."""
 

@@ -77,10 +77,6 @@ class Session:
                 application_name="claudemem-daemon",
                 client_encoding="UTF8",
                 connect_timeout=CONNECT_SECONDS,
-                # A peer that is gone without a word is noticed though nobody asks it.
-                keepalives_idle=30,
-                keepalives_interval=10,
-                keepalives_count=3,
             )
         except (psycopg.ProgrammingError, ValueError):
             raise wrong_url(path) from None

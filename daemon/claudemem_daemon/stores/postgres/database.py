@@ -73,7 +73,7 @@ class DatabaseStore:
         self._plan: Plan = "table"
         self._plan_until = 0.0
         self._read_ms: float | None = None
-        self._closed = self._retired = False
+        self._closed = False
 
     @contextmanager
     def reading(self, deadline: Deadline, *, locked: bool = True) -> Iterator[DatabaseReader]:  # noqa: ARG002 - nobody waits for a reader here
@@ -121,7 +121,7 @@ class DatabaseStore:
             session.close()
 
     def retire(self) -> None:
-        self._retired = True
+        self._closed = True
         self.let_go()
 
     def interrupt(self) -> None:
@@ -227,8 +227,7 @@ class DatabaseStore:
     def _give_back(self, session: Session) -> None:
         with self._lock:
             self._in_use.remove(session)
-            ended = self._closed or self._retired
-            keep = session.usable and not ended and len(self._idle) < MAX_IDLE
+            keep = session.usable and not self._closed and len(self._idle) < MAX_IDLE
             if keep:
                 self._idle.append(session)
         if not keep:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.errors import StoreError
-from claudemem_daemon.stores.bounds import LISTS, stand_in, too_large
+from claudemem_daemon.stores.bounds import LISTS, without_large
 from claudemem_daemon.stores.counting import RowGroup
 from claudemem_daemon.stores.interface import ExplainedQuery, StoreReader
 from claudemem_daemon.stores.model import Schema, StoreVersion
@@ -19,7 +19,7 @@ from claudemem_daemon.stores.plans import Candidate
 from claudemem_daemon.stores.postgres import sql
 from claudemem_daemon.stores.postgres.connection import Rows, Session, array
 from claudemem_daemon.stores.postgres.sql import Parameter, Query
-from claudemem_daemon.stores.recent import RecentRows, RecentValues
+from claudemem_daemon.stores.recent import MAX_AT_ONCE, RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, text
 from claudemem_daemon.stores.sql import Column, Table, Wanted
 from claudemem_daemon.stores.words import escaped
@@ -35,8 +35,6 @@ MAX_WEIGHT: Final = 16 * 1024 * 1024
 BASE_WEIGHT: Final = 4096
 WIDE_ROWS: Final = 50
 """Whole rows read at once."""
-MAX_REMEMBERED: Final = 200
-"""Rows read at once that are remembered; more would push out all that others ask for."""
 MAX_OLDEST: Final = 256
 MAX_IDS: Final = 20_000
 MIN_PAGE: Final = 20
@@ -189,9 +187,7 @@ class DatabaseReader(StoreReader):
 
     def _newest(self, page: Page, since: int | None = None) -> Query:
         parameters = _matching(page.table, page.wanted, since, page.before)
-        has_since = parameters[5] is not None
-        text = sql.NEWEST[page.table, self._indexed, has_since]
-        return Query(text, (*parameters, page.size))
+        return Query(sql.NEWEST[page.table, self._indexed], (*parameters, page.size))
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         ids = self._answers.ids([row.id for row in chosen])
@@ -200,7 +196,7 @@ class DatabaseReader(StoreReader):
                 identity, microseconds, *_ = cells
                 number, epoch = sql.row_number(identity, microseconds), microseconds // 1000
                 make = partial(_row, number, table)
-                if len(ids) <= MAX_REMEMBERED:
+                if len(ids) <= MAX_AT_ONCE:
                     place = self.version.path, table, number
                     yield self._recent.row(place, cells, epoch, make)
                 else:
@@ -326,14 +322,10 @@ def _page_size(limit: int) -> int:
 def _row(number: int, table: Table, read: tuple[Any, ...], epoch: int | None) -> Row:
     identity, _, project, session, platform, sizes, *cells = read
     names = CELLS[table]
-    large = too_large(("metadata", *names), sizes) if sizes is not None else ()
     named = dict(zip(names, cells, strict=True))
     for name in LISTS & named.keys():
         named[name] = _as_written(named[name])
-    for name, size in large:
-        if name not in LISTS:
-            named[name] = stand_in(size)
-    return Row(
+    row = Row(
         id=number,
         project=project,
         merged=None,
@@ -343,8 +335,8 @@ def _row(number: int, table: Table, read: tuple[Any, ...], epoch: int | None) ->
         origin=None,
         cells=tuple(named.values()),
         name=identity,
-        large=large,
     )
+    return row if sizes is None else without_large(row, ("metadata", *names), sizes)
 
 
 def _as_written(value: str | None) -> str | None:
