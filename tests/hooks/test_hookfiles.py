@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from claudemem_daemon.diagnostics.double_injection import double_injection
 from claudemem_daemon.errors import SettingsError
 from claudemem_daemon.hookfiles import merge
 from claudemem_daemon.hookfiles.commands import python_line
-from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import BACKUP, install, installed, uninstall
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, target
 from tests.hooks.platforms import COMMAND, COMMANDS, JSON_PLATFORMS
@@ -210,22 +211,29 @@ def test_context_that_would_come_twice_is_told(
 ) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": plugins}))
-    said = double_injection({"HOME": str(tmp_path)}, settings)
-    assert (said is not None) is twice
-    if said is not None:
-        assert '"CLAUDE_MEM_DAEMON_OBSERVATIONS": "50"' in said
-        assert not [name for name in settings if f'"{name}"' in said]
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(settings))
+    told = double_injection({"HOME": str(tmp_path)}, str(path))
+    assert (told is not None) is twice
+    if told is not None:
+        pairs = re.fullmatch(f"put (.*) into {path}", told.fix)
+        assert pairs is not None
+        wanted = json.loads(f"{{{pairs[1]}}}")
+        assert wanted["CLAUDE_MEM_DAEMON_OBSERVATIONS"] == "50"
+        assert not settings.keys() & wanted.keys()
+        path.write_text(json.dumps({**settings, **wanted}))
+        assert double_injection({"HOME": str(tmp_path)}, str(path)) is None
 
 
 def test_claude_mem_as_a_plugin_of_codex_is_told_too(tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     config = tmp_path / ".codex" / "config.toml"
     config.write_text('[plugins."claude-mem@thedotmack"]\nenabled = true\n')
-    said = double_injection({"HOME": str(tmp_path)}, {})
-    assert said is not None
-    assert '"CLAUDE_MEM_DAEMON_SHOW_LAST_SUMMARY": "true"' in said
+    told = double_injection({"HOME": str(tmp_path)}, str(tmp_path / "settings.json"))
+    assert told is not None
+    assert '"CLAUDE_MEM_DAEMON_SHOW_LAST_SUMMARY": "true"' in told.fix
     config.write_text('[plugins."claude-mem@thedotmack"]\nenabled = false\n')
-    assert double_injection({"HOME": str(tmp_path)}, {}) is None
+    assert double_injection({"HOME": str(tmp_path)}, str(tmp_path / "settings.json")) is None
 
 
 def test_entries_that_codex_was_not_allowed_to_run_are_named(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import click
 from claudemem_daemon.__main__ import in_process
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import folder, path_text, plain
+from claudemem_daemon.diagnostics.double_injection import double_injection
 from claudemem_daemon.errors import InvalidRequest, NotFound
 from claudemem_daemon.hook import DESCRIPTION
 from claudemem_daemon.hook import main as hook_main
 from claudemem_daemon.hookfiles.commands import curl_line, lasting_launcher, launcher, python_line
-from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import install, installed, uninstall
 from claudemem_daemon.hookfiles.merge import merged
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform, ignored, target
@@ -26,7 +26,6 @@ from claudemem_daemon.local import PLATFORMS as HOOK_PLATFORMS
 from claudemem_daemon.local import socket_path
 from claudemem_daemon.repository.resolver import Repositories
 from claudemem_daemon.settings.configuration import Configuration
-from claudemem_daemon.settings.sources import read_values
 
 
 @click.command("hook", help=inspect.cleandoc(DESCRIPTION))
@@ -72,10 +71,9 @@ def install_command(name: str, curl: bool, project: bool) -> None:
         if platform.note:
             screen.say(f"  {platform.note}", "yellow")
     _print_remarks(platform, where)
-    claude_mem = read_values(Configuration(os.environ).settings_paths[-1])
-    doubled = double_injection(os.environ, claude_mem)
+    doubled = double_injection(os.environ, Configuration(os.environ).settings_paths[-1])
     if doubled is not None and name in ("claude-code", "codex"):
-        screen.say(f"! {doubled}", "yellow")
+        screen.finding(doubled.sentence, doubled.fix)
 
 
 @hooks_command.command("uninstall")

@@ -102,7 +102,7 @@ def _daemon(
 ) -> Iterator[Finding]:
     if isinstance(status, Unreachable):
         head = of_silence(status, managed=has_manager(environ))
-        yield Finding("daemon", status.message, head.next or "", "error")
+        yield Finding("daemon", head.sentence, head.next or "", "error")
         return
     head = of_answer(status)
     if head.next is not None:

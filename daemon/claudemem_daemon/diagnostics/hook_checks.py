@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from claudemem_daemon.diagnostics.age import age, counted
+from claudemem_daemon.diagnostics.double_injection import double_injection
 from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.hookfiles.codex import ASK
 from claudemem_daemon.hookfiles.commands import program_trouble
-from claudemem_daemon.hookfiles.double_injection import double_injection
 from claudemem_daemon.hookfiles.files import Installed, installed
 from claudemem_daemon.hookfiles.platforms import PLATFORMS, Platform
 from claudemem_daemon.local import MAX_LOG, open_own, state_dir
-from claudemem_daemon.settings.sources import read_values
 
 
 class HookFailure(NamedTuple):
@@ -42,11 +41,9 @@ def hook_entries(environ: Mapping[str, str], settings_path: str) -> Iterator[Fin
     if not found:
         fix = "claudemem-daemon hooks install claude-code"
         yield Finding("hooks", "no assistant has our entries", fix)
-    values = read_values(settings_path)
-    doubled = double_injection(environ, values)
+    doubled = double_injection(environ, settings_path)
     if doubled is not None and found:
-        fix = f"{'correct' if values is None else 'put these keys into'} {settings_path}"
-        yield Finding("double injection", doubled, fix)
+        yield doubled
 
 
 def _entries(platform: Platform, there: Installed) -> Finding:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
+from claudemem_daemon.diagnostics.finding import Finding
 from claudemem_daemon.hookfiles.codex import has_plugin
 from claudemem_daemon.local import home_dir
-from claudemem_daemon.settings.sources import read_bytes
+from claudemem_daemon.permissions import quoted
+from claudemem_daemon.settings.sources import read_bytes, read_values
 
+CODE = "double injection"
 ONCE = {
     "CLAUDE_MEM_CONTEXT_OBSERVATIONS": "0",
     "CLAUDE_MEM_CONTEXT_SESSION_COUNT": "0",
@@ -26,20 +28,23 @@ OURS = {
 """The same for this daemon alone, as it is without those."""
 
 
-def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any] | None) -> str | None:
-    """The sentence that says so and what to set; None where it comes once.
+def double_injection(environ: Mapping[str, str], settings_path: str) -> Finding | None:
+    """That it comes twice, and what to set; None where it comes once.
 
-    `settings` is claude-mem's settings.json as it is, None where it is damaged: claude-mem reads it
-    itself and holds no last good values. It is active as an enabled plugin of Claude Code or Codex.
+    claude-mem's own hook is active as an enabled plugin of Claude Code or Codex. It reads its
+    settings.json at `settings_path` itself and has no last good values of a damaged one.
     """
     folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home_dir(environ), ".claude")
     if not _enabled(os.path.join(folder, "settings.json")) and not has_plugin(environ):
         return None
+    settings = read_values(settings_path)
+    sentence = "claude-mem's own plugin injects context at session start too, "
     if settings is None:
-        return (
-            "claude-mem's own plugin injects context at session start too, unless its settings.json"
-            " turns that off, which cannot be told while that file is damaged: fix it"
+        sentence += (
+            "unless its settings.json turns that off, which cannot be told while that file is"
+            " damaged: fix it"
         )
+        return Finding(CODE, sentence, f"python3 -m json.tool {quoted(settings_path)}")
     missing = {
         name: value
         for name, value in ONCE.items()
@@ -49,11 +54,11 @@ def double_injection(environ: Mapping[str, str], settings: Mapping[str, Any] | N
         return None
     missing |= {name: value for name, value in OURS.items() if name not in settings}
     wanted = ", ".join(f'"{name}": "{value}"' for name, value in missing.items())
-    return (
-        "claude-mem's own plugin injects context at session start too, so it comes twice. To have"
-        f" it once, put {wanted} into claude-mem's settings.json: the CLAUDE_MEM_DAEMON_ keys are for"
-        " us alone; of claude-mem's own context a header that says it found nothing stays"
+    sentence += (
+        "so it comes twice; these keys turn that off, but for a header that says it found nothing, and"
+        " leave ours as it is"
     )
+    return Finding(CODE, sentence, f"put {wanted} into {settings_path}")
 
 
 def _enabled(path: str) -> bool:
