@@ -202,6 +202,30 @@ def test_a_time_that_only_created_at_has_is_the_same_in_all_that_is_shown(
         assert "undated" not in days
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "no "),
+        (["--since", "1h"], "with --since 1h, no "),
+        (["--limit", "0"], "with --limit 0, no "),
+        (["--since", "1h", "--limit", "0"], "with --since 1h --limit 0, no "),
+        (["--projects", "of nobody", "--limit", "5"], "with --projects 'of nobody', no "),
+    ],
+)
+def test_what_finds_nothing_says_what_was_left_out(
+    world: World, options: list[str], said: str
+) -> None:
+    """Case misleading-no-memory-message: there are rows, but older ones."""
+    word = "nowhere" if not options else "locks"
+    done = ours(world, "search", word, *options)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"{said}row of this repository holds {word!r}\n"
+    if "--projects" in options or not options:
+        return  # all keys of the stores are listed
+    told = ours(world, "projects", *options).stdout
+    assert told == f"{said}project key in the stores here\n"
+
+
 TOKYO = "Asia/Tokyo"
 
 

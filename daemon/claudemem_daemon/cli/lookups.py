@@ -14,6 +14,7 @@ from claudemem_daemon.cli.options import (
     explain_command_line,
     json_option,
     make_question,
+    narrowed,
     pasteable,
     place_options,
     plain,
@@ -68,7 +69,7 @@ def search_command(
     rows = shape["observations"]
     if rows:
         screen.print_observations(rows)
-    count = counted(len(rows), "row") if rows else "no row of this repository"
+    count = counted(len(rows), "row") if rows else f"{narrowed()}no row of this repository"
     verb = "holds" if len(rows) <= 1 else "hold"
     # There may be more where the limit is reached.
     first = f"the newest {count} that" if rows and len(rows) == options["limit"] else count
@@ -109,6 +110,8 @@ def _print_projects(shape: dict[str, Any]) -> None:
     ]
     if rows:
         screen.table(["", "KEY", "ROWS", "NEWEST", "STORE"][: len(rows[0])], rows)
+    elif options := narrowed():
+        screen.say(f"{options}no project key in the stores here")
     else:
         screen.say(f"no project key in the stores here; `{explain_command_line()}` says why")
     screen.print_stores(stores)

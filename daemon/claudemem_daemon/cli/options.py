@@ -97,6 +97,19 @@ def explain_command_line(*row: str) -> str:
     return shlex.join(["claudemem-daemon", "explain", *options, *row])
 
 
+def narrowed() -> str:
+    """The options of this command that leave out what there is, as the beginning of a sentence that
+    says that nothing was found; empty without any."""
+    given = click.get_current_context().params
+    options = [
+        part
+        for name in ("projects", "scope", "since", "limit")
+        if (value := given.get(name)) not in (None, "") and (name != "limit" or value == 0)
+        for part in (f"--{name}", str(value))
+    ]
+    return f"with {plain(shlex.join(options), 300)}, " if options else ""
+
+
 def folder(cwd: str | None) -> str:
     """The folder asked about, absolute; a link stays the link it is."""
     if cwd is None:
