@@ -98,19 +98,25 @@ def test_what_a_clone_puts_into_the_environment_is_not_the_users_word(
     assert codes, "the user is told"
     call = {"hook_event_name": "SessionStart", "session_id": "n", "cwd": str(cwd)}
     for socket in ({}, {"CLAUDEMEM_DAEMON_SOCKET": f"{world.root}/none"}):
-        done = subprocess.run(
-            [*command(), "hook", "claude-code"],
-            input=json.dumps(call),
-            env={**world.daemon.environ, **env, **socket},
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_hook(call, {**world.daemon.environ, **env, **socket}, cwd)
         assert done.returncode == 0
         assert "evil" not in done.stdout.replace(f"{clone}/evil/claude-mem.db", "")
         assert "victim" not in done.stdout or place == "left"
         assert "secret" not in done.stdout
+
+
+def run_hook(
+    call: dict[str, str], environ: dict[str, str], cwd: Path
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command(), "hook", "claude-code"],
+        input=json.dumps(call),
+        env=environ,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def hide(world: World, clone: Path, env: dict[str, str], place: str) -> Path:
@@ -154,6 +160,25 @@ def test_a_store_that_cannot_be_there_carries_no_text(world: World, clone: Path)
         bring(clone, {"CLAUDE_MEM_DATA_DIR": value})
         assert "evil" not in world.context(clone)
         assert all(len(one["message"]) < 500 for one in world.query(clone)["warnings"])
+
+
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_a_home_folder_that_a_clone_names_is_not_the_users(
+    world: World, clone: Path, name: str
+) -> None:
+    """No daemon is found by it, so the hook answers itself, for the home of the password database."""
+    home = clone / "home"
+    home.mkdir()
+    (clone / "evil").rename(home / ".claude-mem")
+    bring(clone, {"HOME": str(home)}, name)
+    call = {"hook_event_name": "SessionStart", "session_id": "n", "cwd": str(clone)}
+    environ = {**world.daemon.environ, "HOME": str(home)}
+    environ.pop("CLAUDEMEM_DAEMON_HOME", None)
+    done = run_hook(call, environ, clone)
+    assert done.returncode == 0
+    assert "evil" not in done.stdout
+    (clone / ".claude" / name).unlink()
+    assert EVIL in run_hook(call, environ, clone).stdout, "the user's own word"
 
 
 def test_a_clone_does_not_change_what_the_daemon_was_started_with(tmp_path: Path) -> None:

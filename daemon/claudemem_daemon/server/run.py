@@ -24,7 +24,7 @@ from claudemem_daemon.server.lifecycle import (
 from claudemem_daemon.server.listening import Listening, bind, inherited, taken
 from claudemem_daemon.server.log import Log, hush
 from claudemem_daemon.server.memory import Allocator
-from claudemem_daemon.settings.checkout_env import without_checkouts_word
+from claudemem_daemon.settings.checkout_env import forget_checkouts_home, without_checkouts_word
 from claudemem_daemon.stores.connection import use_no_lookaside
 
 SWITCH_SECONDS: Final = 0.0005
@@ -77,6 +77,7 @@ def run_daemon(environ: MutableMapping[str, str]) -> int:
 def _forget_checkout(environ: MutableMapping[str, str]) -> None:
     """Started inside an assistant's session, we would serve every project by what the checkout of
     that one put into the environment."""
+    forget_checkouts_home(environ)
     with suppress(OSError):
         own = without_checkouts_word(dict(environ), (os.getcwd(),), home_dir(environ))
         for name in own.refused:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from claudemem_daemon.dependencies import FileState, file_state
@@ -70,8 +71,7 @@ def without_checkouts_word(
         return CheckoutEnv(env)
     dependencies: list[FileState] = []
     named_by: dict[str, str] = {}
-    project = (env.get(name, "") for name in PROJECT_DIRS)
-    for path in _files((*folders, *filter(os.path.isabs, project)), os.path.realpath(home)):
+    for path in _files((*folders, *_project_dirs(env)), os.path.realpath(home)):
         seen = file_state(path)
         dependencies.append(seen)
         # A folder named `.env` is a virtual environment.
@@ -85,6 +85,22 @@ def without_checkouts_word(
         tuple(_warning(name, named_by[name]) for name in sorted(named_by)),
         tuple(dependencies),
     )
+
+
+def forget_checkouts_home(environ: MutableMapping[str, str]) -> None:
+    """Remove HOME from the process's own environment where files of the project put it there. The
+    password database tells the user's home folder then."""
+    home = environ.get("HOME")
+    with suppress(OSError):  # The current folder may be gone.
+        for path in _files((os.getcwd(), *_project_dirs(environ)), ""):
+            named = path.endswith(SETTINGS) and os.path.isfile(path)
+            if named and home is not None and _named(path, {"HOME": home}):
+                del environ["HOME"]
+                return
+
+
+def _project_dirs(environ: Mapping[str, str]) -> Iterator[str]:
+    return filter(os.path.isabs, (environ.get(name, "") for name in PROJECT_DIRS))
 
 
 def _warning(name: str, path: str) -> AnswerWarning:

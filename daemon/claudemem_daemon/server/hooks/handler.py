@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from claudemem_daemon.server.hooks.reply import answer_key, reply
 from claudemem_daemon.server.hooks.sessions import Sessions
 from claudemem_daemon.server.metrics import Metrics
 from claudemem_daemon.server.workers import USUAL_SECONDS, Workers
+from claudemem_daemon.settings.checkout_env import forget_checkouts_home
 
 WAITING: Final = 0.7
 """Of the time of a call, the share for which it waits for the answer before."""
@@ -126,11 +128,14 @@ def answer_in_process(
 ) -> bytes:
     """What the hook prints without a daemon; `until` is a moment on the monotonic clock, in seconds.
     Nobody remembers what a session was told, so a prompt gets a whole context or nothing."""
-    with open_pipeline(environ) as pipeline:
-        call = read_call(platform, body, environ, pipeline.configuration.home)
+    known = dict(environ)
+    forget_checkouts_home(known)
+    forget_checkouts_home(os.environ)
+    with open_pipeline(known) as pipeline:
+        call = read_call(platform, body, known, pipeline.configuration.home)
         if call is None or call.silent or call.kind == "forget":
             return ASSISTANTS[platform].nothing
-        return reply(call, environ, None, pipeline, Deadline(until)).body
+        return reply(call, known, None, pipeline, Deadline(until)).body
 
 
 def read_call(platform: str, body: bytes, environ: Mapping[str, str], home: str) -> HookCall | None:
