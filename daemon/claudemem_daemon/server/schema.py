@@ -77,11 +77,6 @@ def _at_most(count: int) -> int:
     return min(count, MAX_ROWS)
 
 
-def _flag(value: object) -> object:
-    """A parameter without a value says no."""
-    return False if value == "" else value
-
-
 def _variable(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
@@ -107,7 +102,7 @@ NAMES: Final = _after(
 IDS: Final = _before(
     _ids, core.nullable_schema(core.tuple_variable_schema(TEXT, max_length=MAX_NAMES))
 )
-FLAG: Final = _before(_flag, core.bool_schema())
+FLAG: Final = core.bool_schema()
 FIELDS: Final[Mapping[str, core.CoreSchema]] = {
     "cwd": _after(_path, TEXT),
     "projects": NAMES,
