@@ -14,6 +14,7 @@ from claudemem_daemon.__main__ import in_process
 from claudemem_daemon.cli import screen
 from claudemem_daemon.cli.options import folder, path_text, plain
 from claudemem_daemon.diagnostics.double_injection import double_injection
+from claudemem_daemon.diagnostics.hook_checks import skipped
 from claudemem_daemon.errors import InvalidRequest, NotFound
 from claudemem_daemon.hook import DESCRIPTION
 from claudemem_daemon.hook import main as hook_main
@@ -68,8 +69,12 @@ def install_command(name: str, curl: bool, project: bool) -> None:
         screen.say(f"  entries for {', '.join(platform.events)}")
         if change.backup is not None:
             screen.say(f"  as it was: {screen.home(change.backup)}", "dim", whole=True)
-        if platform.note:
-            screen.say(f"  {platform.note}", "yellow")
+    waiting = installed(platform, os.environ, where).untrusted
+    if platform.asks and change.what == "written":
+        waiting = platform.events  # also those that were allowed as they were before
+    if waiting:
+        told = skipped(name, waiting)
+        screen.finding(told.sentence, told.fix)
     _print_remarks(platform, where)
     doubled = double_injection(os.environ, Configuration(os.environ).settings_paths[-1])
     if doubled is not None and name in ("claude-code", "codex"):

@@ -117,7 +117,7 @@ def installed(
     return Installed(
         tuple(merge.our_commands(settings, platform)),
         tuple(merge.their_commands(settings, platform)),
-        tuple(untrusted(environ, path, settings)) if platform.name == "codex" else (),
+        tuple(untrusted(environ, path, settings)) if platform.asks else (),
     )
 
 

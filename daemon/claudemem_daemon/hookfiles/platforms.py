@@ -19,7 +19,8 @@ class Platform:
     """The user's `file` is in `folder` below HOME, or in the one that `folder_variable` names; a
     checkout's is in `project_folder`, else in `folder`. `timeout` is a few seconds in the
     platform's own unit: our deadline is 1.5 s. `extra` are keys that the file must have.
-    `comments`: the assistant takes // and /* */ in it."""
+    `asks`: an entry runs only once its user has allowed it as it is. `comments`: the assistant
+    takes // and /* */ in it."""
 
     name: str
     folder: str
@@ -33,7 +34,7 @@ class Platform:
     timeout: int = 5
     command_key: str = "command"
     extra: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
+    asks: bool = False
     comments: bool = False
 
 
@@ -48,8 +49,7 @@ _KNOWN: Final = (
         "hooks.json",
         _CLAUDE_EVENTS,
         "CODEX_HOME",
-        note="Codex skips them until you allow them, and `codex exec` does so without a message:"
-        " start codex once and answer yes when it asks. It asks again when an entry changes.",
+        asks=True,
     ),
     Platform(
         "cursor",
