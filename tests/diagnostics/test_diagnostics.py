@@ -77,8 +77,14 @@ def test_every_reason_of_a_store_has_a_way_out() -> None:
         fixes = store_fixes("/s.db", own=own)
         of_database = database_fixes("postgresql://reader@db/team")
         assert {*fixes, *of_database, "unreadable"} == set(STORE_REASONS)
-        for fix in (*fixes.values(), *of_database.values()):
-            if fix.partition(" ")[0] in PROGRAMS:
+        restarts = [
+            problems.restart({"process": {"started_by": by}})
+            for by in ("systemd", "launchd", "hand")
+        ]
+        for fix in (*fixes.values(), *of_database.values(), *restarts):
+            first = fix.partition(" ")[0]
+            assert first in {*PROGRAMS, "copy", "correct", "name", "run", "take"}
+            if first in PROGRAMS:
                 assert "; " not in fix
                 assert subprocess.run(["sh", "-n", "-c", fix], check=False).returncode == 0
 

@@ -31,8 +31,9 @@ from claudemem_daemon.service.manager import has_manager
 
 WATCH_SECONDS = 2.0
 PROGRAMS = frozenset(
-    ("claudemem-daemon", "chmod", "export", "fuser", "ls", "mv", "python3", "sed", "unset")
-)
+    ("chmod", "claudemem-daemon", "export", "fuser", "kill", "launchctl", "ls", "mv", "pipx", "psql",
+     "python3", "sed", "sqlite3", "sudo", "systemctl", "unset")
+)  # fmt: skip
 """What a fix that is a command begins with."""
 
 

@@ -105,7 +105,8 @@ def of_process(status: Mapping[str, Any]) -> Iterator[Finding]:
     if mode is not None and mode & 0o077:
         yield Finding("socket_mode", f"the socket has mode {mode:04o}", restart(status), "error")
     if stuck:
-        sentence = f"{stuck} questions wait for a file system that does not answer"
+        waits = "question waits" if stuck == 1 else "questions wait"
+        sentence = f"{stuck} {waits} for a file system that does not answer"
         yield Finding("stuck", sentence, "see which of the stores above is on a network share")
     if watcher:
         sentence = f"{watcher}: settings.json is read with every request instead"
