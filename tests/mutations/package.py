@@ -75,6 +75,20 @@ MUTATIONS: Final = (
         "selection/test_key_matching.py",
     ),
     Mutation(
+        "a project of another letter case is another one",
+        "stores/sql.py",
+        'f"{expression} COLLATE BINARY"',
+        "expression",
+        "stores/test_broken_tables.py",
+    ),
+    Mutation(
+        "a row whose session cannot be read is shown",
+        "stores/failures.py",
+        "        elif schema.sessions:\n",
+        "        elif False:\n",
+        "stores/test_broken_tables.py",
+    ),
+    Mutation(
         "rows that the context has no room for are not said to be in it",
         "selection/accounting.py",
         '"included" if distinct <= shown else "over_size"',
