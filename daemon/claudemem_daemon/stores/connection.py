@@ -124,8 +124,6 @@ class Connection:
         try:
             self._run(*_FIRST)
         except apsw.CorruptError as error:
-            if "schema" not in str(error):
-                raise
             self.schema_damage = str(error)
             # Makes SQLite use all that it can parse; it must not be so defensive when it is told.
             self.db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
