@@ -25,6 +25,7 @@ from claudemem_daemon.stores.connection import Guard
 from claudemem_daemon.stores.failures import slow
 from claudemem_daemon.stores.reader import SqliteReader
 from claudemem_daemon.stores.rows import Row, text
+from claudemem_daemon.stores.sql import Table
 from claudemem_daemon.stores.sqlite_store import MAX_IDLE
 from tests.selection.asking import (
     QUESTION,
@@ -638,10 +639,10 @@ def test_a_fault_of_ours_in_a_row_costs_that_row_and_says_so(
             raise RuntimeError("a stranger's text")
         return text(cell)
 
-    def row_badly(cells: tuple[Any, ...], epoch: int | None) -> Row:
+    def row_badly(table: Table, cells: tuple[Any, ...], epoch: int | None) -> Row:
         if "odder" in cells:
             raise RuntimeError("a stranger's text")
-        return row_well(cells, epoch)
+        return row_well(table, cells, epoch)
 
     monkeypatch.setattr(reader, "_row", row_badly)
     monkeypatch.setattr(model, "text", text_badly)

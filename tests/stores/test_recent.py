@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claudemem_daemon.stores import reader as reader_module
 from claudemem_daemon.stores import recent as module
-from claudemem_daemon.stores.reader import _row
 from claudemem_daemon.stores.recent import RecentRows
 from claudemem_daemon.stores.rows import OBSERVATION_CELLS, Row
 from claudemem_daemon.stores.sql import Table
+
+_row = partial(reader_module._row, "observations")
 
 cell = st.one_of(
     st.none(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import apsw
@@ -35,8 +36,6 @@ from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
-SIZES: Final = 7
-"""Where `sql.wide` has the bytes of a row with large cells."""
 WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
@@ -180,6 +179,7 @@ class SqliteReader(StoreReader):
             return
         wanted: dict[int | None, Candidate] = {candidate.id: candidate for candidate in chosen}
         few = len(chosen) <= MAX_AT_ONCE
+        number, make = self.version.state_number, partial(_row, table)
         damage: list[StoreError] = []
 
         def read(schema: Schema, ids: Sequence[int]) -> Iterator[Cells]:
@@ -193,19 +193,11 @@ class SqliteReader(StoreReader):
                 if candidate is None or candidate.project not in ("", text(cells[1])):
                     continue
                 try:
-                    if cells[SIZES] is not None:
-                        row = _row(cells, candidate.epoch)
-                        sizes = json.loads(text(cells[SIZES]))
-                        row = without_large(row, CELLS[table], sizes)
-                    elif few:
+                    if few:
                         key = (self._path, table, candidate.id)
-                        row = self._recent.row(
-                            key, cells, candidate.epoch, _row, self.version.state_number
-                        )
+                        row = self._recent.row(key, cells, candidate.epoch, make, number)
                     else:
-                        row = _row(cells, candidate.epoch)
-                except StoreError:
-                    raise
+                        row = make(cells, candidate.epoch)
                 except Exception as error:  # noqa: BLE001 - it costs this row alone
                     log_fault(error, self._path)
                     continue
@@ -363,9 +355,10 @@ class SqliteReader(StoreReader):
                 guard.budget = None
 
 
-def _row(cells: Cells, epoch: int | None) -> Row:
-    identity, project, merged, session, platform, device, local, _sizes, *rest = cells
-    return Row(
+def _row(table: Table, cells: Cells, epoch: int | None) -> Row:
+    """The row of `sql.wide`, without the cells that are too large."""
+    identity, project, merged, session, platform, device, local, sizes, *rest = cells
+    row = Row(
         id=row_id(identity) or 0,
         project=text(project),
         merged=text(merged) if merged is not None else None,
@@ -375,3 +368,6 @@ def _row(cells: Cells, epoch: int | None) -> Row:
         origin=(text(device), text(local)) if None not in (device, local) else None,
         cells=tuple(rest),
     )
+    if sizes is None:
+        return row
+    return without_large(row, CELLS[table], json.loads(text(sizes)))
