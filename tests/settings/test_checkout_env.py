@@ -41,7 +41,9 @@ def test_equal_values_are_the_checkouts(
     assert bool(found.warnings) is not bool(left)
 
 
-@pytest.mark.parametrize("name", [".env", ".gemini/.env"])
+@pytest.mark.parametrize(
+    "name", [".env", ".gemini/.env", ".env.local", ".env.development", ".env.production.local"]
+)
 def test_what_a_dotenv_file_mentions_is_the_checkouts(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.mkdir(parents=True)

@@ -34,7 +34,13 @@ daemon; without one, a `trusted.json` that a checkout brings cannot know the ino
 SETTINGS: Final = (".claude/settings.json", ".claude/settings.local.json")
 """Of Claude Code and Copilot CLI: the variables are in their `env`."""
 DOTENV: Final = (".env", ".gemini/.env")
-"""Of Gemini CLI, which reads them in any folder unless the user turned that off."""
+"""Of Gemini CLI, which reads them unless the user turned that off."""
+OF_BUN: Final = tuple(
+    f".env{mode}{local}"
+    for mode in ("", ".development", ".production", ".test")
+    for local in ("", ".local")
+)
+"""Of assistants that are made with Bun, as Claude Code is: in the folder where they were started."""
 
 PROJECT_DIRS: Final = (
     *("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", "GEMINI_CWD"),
@@ -135,8 +141,11 @@ def _mentioned(path: str, suspects: Mapping[str, str]) -> Iterable[str]:
 
 def _files(folders: Iterable[str], home: str) -> Iterator[str]:
     seen: set[str] = set()
-    for folder in folders:
+    for start in dict.fromkeys(folders):
+        folder = start
         while folder not in seen and os.path.realpath(folder) != home:
             seen.add(folder)
             yield from (os.path.join(folder, name) for name in (*SETTINGS, *DOTENV))
             folder = os.path.dirname(folder)
+        if start in seen:
+            yield from (os.path.join(start, name) for name in OF_BUN)
