@@ -215,6 +215,18 @@ def file_state(path: str) -> FileState:
     return state
 
 
+def outermost_state(path: str) -> FileState:
+    """The state of `path`, or of the outermost folder of it that is missing: `path` cannot appear
+    before that does, and paths that share it are checked together."""
+    found = file_state(path)
+    while found.state is None and (folder := os.path.dirname(found.path)) != found.path:
+        above = file_state(folder)
+        if above.state is not None:
+            break
+        found = above
+    return found
+
+
 def state_now(path: str) -> tuple[State | None, bool]:
     """The state, whatever this request saw before, and whether a link leads there."""
     seen = _stat_now(path)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import FileState, outermost_state
 from claudemem_daemon.settings.model import DATA_DIR
 from claudemem_daemon.settings.sources import read_bytes, read_values
 from claudemem_daemon.warning import AnswerWarning
@@ -78,7 +78,7 @@ def without_checkouts_word(
     dependencies: list[FileState] = []
     named_by: dict[str, str] = {}
     for path in _files((*folders, *_project_dirs(env)), os.path.realpath(home)):
-        seen = file_state(path)
+        seen = outermost_state(path)
         dependencies.append(seen)
         # A folder named `.env` is a virtual environment.
         if seen.state is not None and not stat.S_ISDIR(seen.state[2]):
@@ -89,7 +89,7 @@ def without_checkouts_word(
         {name: value for name, value in env.items() if name not in refused},
         refused,
         tuple(_warning(name, named_by[name]) for name in sorted(named_by)),
-        tuple(dependencies),
+        tuple(dict.fromkeys(dependencies)),
     )
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from claudemem_daemon.dependencies import FileState, file_state
+from claudemem_daemon.dependencies import FileState, outermost_state
 from claudemem_daemon.settings.model import Mode, ModeItem
 from claudemem_daemon.settings.sources import Document, Rejected, document, line_of, read_bytes
 
@@ -74,7 +74,7 @@ class ModeFolders:
     def __init__(self, modes_dir: str | None, data_dir: str, claude_dir: str) -> None:
         plugins = os.path.join(claude_dir, "plugins")
         cache = os.path.join(plugins, "cache", "thedotmack", "claude-mem")
-        self._looked_for = {_state(cache): None}
+        self._looked_for = {outermost_state(cache): None}
         try:
             versions = sorted(os.listdir(cache), key=_version, reverse=True)[:MAX_VERSIONS]
         except OSError:
@@ -135,23 +135,11 @@ class ModeFolders:
         """The first file of that name; None where there is none."""
         for folder in self._folders:
             path = os.path.join(folder, f"{name}.json")
-            self._looked_for[_state(path)] = None
+            self._looked_for[outermost_state(path)] = None
             data = read_bytes(path) if os.path.isdir(folder) else None
             if data is not None:
                 return path, document(data) if isinstance(data, bytes) else data
         return "", None
-
-
-def _state(path: str) -> FileState:
-    """The state of `path`, or of the outermost folder of it that is missing: `path` cannot appear
-    before that does, and paths that share it are checked together."""
-    found = file_state(path)
-    while found.state is None and (folder := os.path.dirname(found.path)) != found.path:
-        above = file_state(folder)
-        if above.state is not None:
-            break
-        found = above
-    return found
 
 
 def _mode(name: str, shape: Mapping[str, Any], path: str) -> Mode | None:
