@@ -83,20 +83,19 @@ class StoreReader(Protocol):
         a time. Close it before the reading ends."""
 
     def candidates(self, table: Table, wanted: Wanted, page: int) -> Iterator[list[Candidate]]:
-        """The same in pages, none of them empty."""
+        """The same in pages, none of them empty; what was found comes before an error."""
         with closing(self.flow(table, wanted, page)) as flow:
-            rows: list[Candidate] = []
-            try:
-                while not rows:
+            while True:
+                rows: list[Candidate] = []
+                try:
                     rows.extend(islice(flow, page))
-                    if not rows:
-                        return
-                    yield rows
-                    rows = []
-            except StoreError:
-                if rows:
-                    yield rows
-                raise
+                except StoreError:
+                    if rows:
+                        yield rows
+                    raise
+                if not rows:
+                    return
+                yield rows
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         """The rows themselves as they are read, in no order, without those that cannot be; one
