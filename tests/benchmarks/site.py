@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any, Final
 
 from tests.benchmarks.floors import BareSqlite, Keys
@@ -133,12 +132,7 @@ class Site:
         writer.run(*new_observation(self._last[path], project, title))
         return title
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         for path in self._writers:
             run_sql(path, _TAKE_BACK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,6 +19,14 @@ from claudemem_daemon.server.workers import (
 )
 
 
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What hangs until it is set, as it is at the end at the latest."""
+    made = threading.Event()
+    yield made
+    made.set()
+
+
 def test_results_and_errors_come_back() -> None:
     async def ask() -> None:
         workers = Workers()
@@ -29,9 +38,8 @@ def test_results_and_errors_come_back() -> None:
     asyncio.run(ask())
 
 
-def test_as_many_hang_as_there_are_threads_and_the_next_is_served() -> None:
+def test_as_many_hang_as_there_are_threads_and_the_next_is_served(gate: threading.Event) -> None:
     """Case busy-daemon-taken-for-dead: a store that does not respond holds up its own askers."""
-    gate = threading.Event()
 
     async def ask() -> None:
         workers = Workers()
@@ -41,14 +49,10 @@ def test_as_many_hang_as_there_are_threads_and_the_next_is_served() -> None:
         gate.set()
         assert await asyncio.gather(*hanging) == [True] * len(hanging)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
 
 
-def test_there_is_an_end_to_it() -> None:
-    gate = threading.Event()
+def test_there_is_an_end_to_it(gate: threading.Event) -> None:
     seen: set[int] = set()
     full = threading.Event()
 
@@ -65,14 +69,10 @@ def test_there_is_an_end_to_it() -> None:
         gate.set()
         await asyncio.gather(*hanging)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
 
 
-def test_what_was_given_up_before_its_turn_is_not_done() -> None:
-    gate = threading.Event()
+def test_what_was_given_up_before_its_turn_is_not_done(gate: threading.Event) -> None:
     done: list[int] = []
 
     async def ask() -> None:
@@ -84,16 +84,14 @@ def test_what_was_given_up_before_its_turn_is_not_done() -> None:
         await asyncio.gather(*hanging)
         await workers.submit(lambda: None)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
     assert done == []
 
 
-def test_when_work_has_stopped_it_is_tidied_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_work_has_stopped_it_is_tidied_up_once(
+    monkeypatch: pytest.MonkeyPatch, gate: threading.Event
+) -> None:
     monkeypatch.setattr(workers_module, "TIDY_SECONDS", 0.01)
-    gate = threading.Event()
     done: list[bool] = []
 
     async def ask() -> None:
@@ -124,10 +122,10 @@ def hold(
     return [workers.submit(lambda: gate.wait(60), place=place) for _ in range(times)]
 
 
-def test_a_thread_that_has_just_taken_work_is_not_idle() -> None:
+def test_a_thread_that_has_just_taken_work_is_not_idle(gate: threading.Event) -> None:
     """The next item must not wait behind one that hangs: so it goes to another thread, at once and
     not when the first counts as slow."""
-    gate, taken = threading.Event(), threading.Event()
+    taken = threading.Event()
 
     def hang() -> None:
         taken.set()
@@ -142,14 +140,10 @@ def test_a_thread_that_has_just_taken_work_is_not_idle() -> None:
         gate.set()
         await hanging
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
 
 
-def test_one_place_that_hangs_takes_few_threads() -> None:
-    gate = threading.Event()
+def test_one_place_that_hangs_takes_few_threads(gate: threading.Event) -> None:
 
     async def ask() -> None:
         workers = Workers(slow=0.01)
@@ -162,14 +156,10 @@ def test_one_place_that_hangs_takes_few_threads() -> None:
         gate.set()
         assert await asyncio.gather(*hanging) == [True] * len(hanging)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
 
 
-def test_what_is_quick_is_never_behind_what_is_slow() -> None:
-    gate = threading.Event()
+def test_what_is_quick_is_never_behind_what_is_slow(gate: threading.Event) -> None:
     order: list[str] = []
 
     async def ask() -> None:
@@ -183,15 +173,11 @@ def test_what_is_quick_is_never_behind_what_is_slow() -> None:
         gate.set()
         await asyncio.gather(*slow)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
     assert order == ["quick"]
 
 
-def test_what_took_long_the_last_time_lets_others_pass() -> None:
-    gate = threading.Event()
+def test_what_took_long_the_last_time_lets_others_pass(gate: threading.Event) -> None:
     order: list[str] = []
 
     def spin() -> None:
@@ -212,21 +198,17 @@ def test_what_took_long_the_last_time_lets_others_pass() -> None:
         gate.set()
         await asyncio.gather(*slow, *holding)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
     assert order == ["quick"] * 3 + ["slow"] * 3
 
 
 @pytest.mark.parametrize("computes", [False, True])
 def test_what_computes_gets_no_thread_for_every_question(
-    monkeypatch: pytest.MonkeyPatch, computes: bool
+    monkeypatch: pytest.MonkeyPatch, gate: threading.Event, computes: bool
 ) -> None:
     """A thread that hangs makes room for another; one that computes would only share the
     processor with it, and its memory comes on top."""
     monkeypatch.setattr(workers_module, "_cpu_time", lambda _thread: 1e9 if computes else 0.0)
-    gate = threading.Event()
 
     async def ask() -> None:
         workers = Workers(slow=0.001)
@@ -239,14 +221,12 @@ def test_what_computes_gets_no_thread_for_every_question(
         gate.set()
         await asyncio.gather(*asked)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())
 
 
-def test_what_was_never_asked_waits_behind_nothing_slow_if_it_is_expected_quick() -> None:
-    gate = threading.Event()
+def test_what_was_never_asked_waits_behind_nothing_slow_if_it_is_expected_quick(
+    gate: threading.Event,
+) -> None:
 
     async def ask() -> None:
         workers = Workers(slow=3600)
@@ -257,7 +237,4 @@ def test_what_was_never_asked_waits_behind_nothing_slow_if_it_is_expected_quick(
         gate.set()
         await asyncio.gather(*slow)
 
-    try:
-        asyncio.run(ask())
-    finally:
-        gate.set()
+    asyncio.run(ask())

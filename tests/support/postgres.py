@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 import uuid
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final
 
 import psycopg
@@ -86,12 +85,7 @@ class Cluster:
                 "host all all 127.0.0.1/32 trust\n"
             )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)
 
