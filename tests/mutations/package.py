@@ -218,8 +218,8 @@ MUTATIONS: Final = (
     Mutation(
         "a summary that names no file is judged by the files of its session",
         "selection/ownership.py",
-        "    if row.paths or not row.of_session:\n",
-        "    if True:\n",
+        "        if row.paths or not row.of_session:\n",
+        "        if True:\n",
         "cases/test_same_name.py::test_a_summary_without_files_is_judged_by_its_session",
     ),
     Mutation(

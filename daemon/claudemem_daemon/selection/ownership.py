@@ -8,7 +8,7 @@ observations name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from claudemem_daemon.dependencies import FileIdentity, file_identity, folder_identity
@@ -30,6 +30,7 @@ class Ownership:
         self._shared_folders = keys.shared_folders
         self._paths = PathOwnership()
         self._others: dict[str, str] = {}
+        self._of_sessions: dict[tuple[StoreReader, str, str], bool] = {}
         self._dependencies: dict[str, FileIdentity] = {}
 
     def keeps(self, row: Row, reader: StoreReader) -> bool:
@@ -37,11 +38,23 @@ class Ownership:
         a row that was merged into one of its keys may. Raises `StoreError`."""
         if row.project in self._excluded:
             return False
-        if self._shared_folders and self._is_of_another_worktree(_paths(row, reader)):
+        if row.paths or not row.of_session:
+            return self._are_ours(lambda: row.paths, row.project)
+        # Of a summary without files, those of its session, which has several summaries.
+        of = reader, row.session, row.project
+        if of not in self._of_sessions:
+            self._of_sessions[of] = self._are_ours(
+                lambda: _paths_of_session(row.session, reader), row.project
+            )
+        return self._of_sessions[of]
+
+    def _are_ours(self, paths: Callable[[], Iterable[str]], project: str) -> bool:
+        """Whether a row of this project belongs to the repository, by the absolute paths it names."""
+        if self._shared_folders and self._is_of_another_worktree(paths()):
             return False
-        other = self.owner(_paths(row, reader), row.project)
+        other = self.owner(paths(), project)
         if other is not None:
-            self._note(row.project, other)
+            self._note(project, other)
         return other is None
 
     def _is_of_another_worktree(self, paths: Iterable[str]) -> bool:
@@ -149,9 +162,5 @@ class Ownership:
         return frozenset(identity for identity in found if identity is not None)
 
 
-def _paths(row: Row, reader: StoreReader) -> Iterable[str]:
-    """The absolute paths that a row names; of a summary without any, its session's."""
-    if row.paths or not row.of_session:
-        return row.paths
-    cells = reader.files_of_session(row.session)
-    return (path for cell in cells for path in absolute_paths(cell))
+def _paths_of_session(session: str, reader: StoreReader) -> Iterator[str]:
+    return (path for cell in reader.files_of_session(session) for path in absolute_paths(cell))
