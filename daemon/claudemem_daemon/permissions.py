@@ -48,8 +48,9 @@ def folder_trouble(path: str) -> Trouble | None:
         return None
     if os.statvfs(at).f_flag & os.ST_RDONLY:
         return Trouble(f"{what} is on a read-only file system", ELSEWHERE)
-    own = seen.st_uid == os.geteuid()
-    return Trouble(f"{what} is write-protected", access_fix(at) if own else ELSEWHERE)
+    above = os.stat(os.path.dirname(at))
+    ours = os.geteuid() in (seen.st_uid, above.st_uid)
+    return Trouble(f"{what} is write-protected", access_fix(at) if ours else ELSEWHERE)
 
 
 def of_another(path: str) -> str | None:
@@ -65,10 +66,14 @@ def of_another(path: str) -> str | None:
 
 def access_fix(path: str, rights: str = "r") -> str:
     """The command that gives this user `rights` to a file. Where a folder above it is closed, or
-    the file is missing because its folder is write-protected, it is about that folder."""
-    at = _existing(path)
-    if os.lstat(at).st_uid != os.geteuid():  # It may be a link to itself.
-        return f"sudo chown {os.geteuid()} {quoted(at)}"
+    the file is missing because its folder is write-protected, it is about that folder. What is
+    another's in a folder that is not ours is theirs to open."""
+    at, user = _existing(path), os.geteuid()
+    owner = os.lstat(at).st_uid  # It may be a link to itself.
+    if owner != user and os.stat(os.path.dirname(at)).st_uid == user:
+        return f"sudo chown {user} {quoted(at)}"
+    if owner != user:
+        return f"ask user {owner}, whose {at} is, for access"
     return f"chmod u+{'rwx' if os.path.isdir(at) else rights} {quoted(at)}"
 
 
