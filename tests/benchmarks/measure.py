@@ -84,7 +84,10 @@ class Effort:
 
 
 def interleave(turns: Mapping[str, Turn], rounds: int) -> dict[str, list[float]]:
-    """Every turn once per round, A B A B, after one round that does not count; milliseconds.
+    """Every turn once per round, after one round that does not count; milliseconds.
+
+    Every other round goes backwards, A B C C B A: what runs after another finds the processor's
+    caches, and the daemon, as that left them.
 
     The collector of this process stays out of it: its pauses are none of the daemon's.
     """
@@ -94,9 +97,11 @@ def interleave(turns: Mapping[str, Turn], rounds: int) -> dict[str, list[float]]
     gc.collect()
     gc.disable()
     try:
+        order = list(turns.items())
         for _ in range(rounds):
-            for name, turn in turns.items():
+            for name, turn in order:
                 taken[name].append(turn() * 1000)
+            order.reverse()
     finally:
         gc.enable()
     return taken

@@ -86,7 +86,7 @@ def test_the_store_has_forty_projects_and_all_of_claude_mems_indexes(
         assert db.rows("time index", keys_of("huge"))
 
 
-def test_turns_are_taken_in_turn() -> None:
+def test_every_other_round_goes_backwards() -> None:
     order: list[str] = []
 
     def turn(name: str) -> float:
@@ -94,7 +94,7 @@ def test_turns_are_taken_in_turn() -> None:
         return 0.5
 
     taken = interleave({"a": lambda: turn("a"), "b": lambda: turn("b")}, 2)
-    assert order == ["a", "b"] * 3
+    assert order == ["a", "b", "a", "b", "b", "a"]
     assert taken == {"a": [500.0, 500.0], "b": [500.0, 500.0]}
 
 

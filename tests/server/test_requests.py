@@ -372,6 +372,8 @@ def test_others_are_answered_while_a_store_is_locked(
     assert len(rows(daemon, projects=["p"])) == 2
     with closing(sqlite3.connect(home / "locked.db", isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
+        # With a journal beside it, the store is no longer as it was read.
+        writer.execute("INSERT INTO schema_versions (version, applied_at) VALUES (999, '')")
         with ThreadPoolExecutor(6) as clients:
             asking = [
                 clients.submit(daemon.post, "/v1/query", {"projects": ["p"], "limit": limit})
