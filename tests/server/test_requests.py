@@ -371,9 +371,9 @@ def test_others_are_answered_while_a_store_is_locked(
     )
     assert len(rows(daemon, projects=["p"])) == 2
     with closing(sqlite3.connect(home / "locked.db", isolation_level=None)) as writer:
-        writer.execute("BEGIN EXCLUSIVE")
-        # With a journal beside it, the store is no longer as it was read.
+        # Else its rows are known, and no lock keeps them back.
         writer.execute("INSERT INTO schema_versions (version, applied_at) VALUES (999, '')")
+        writer.execute("BEGIN EXCLUSIVE")
         with ThreadPoolExecutor(6) as clients:
             asking = [
                 clients.submit(daemon.post, "/v1/query", {"projects": ["p"], "limit": limit})
