@@ -14,6 +14,7 @@ import apsw
 from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.dependencies import State
 from claudemem_daemon.stores.failures import (
+    detail_of,
     has_content,
     store_error,
     unreachable,
@@ -124,7 +125,7 @@ class Connection:
         try:
             self._run(*_FIRST)
         except apsw.CorruptError as error:
-            self.schema_damage = str(error)
+            self.schema_damage = detail_of(error)
             # Makes SQLite use all that it can parse; it must not be so defensive when it is told.
             self.db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
             self._run("PRAGMA writable_schema = 1")

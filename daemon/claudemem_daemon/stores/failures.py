@@ -33,11 +33,17 @@ def unreachable(path: str, error: OSError | ValueError) -> StoreError:
     return store_error(path, "missing", what)
 
 
+def detail_of(error: apsw.Error) -> str:
+    """SQLite's own words, in one line."""
+    # Older releases of APSW begin them with the error's name.
+    return " ".join(str(error).removeprefix(f"{type(error).__name__}: ").split())
+
+
 def translate(error: apsw.Error, path: str) -> StoreError:
     """SQLite's complaint as one line for the user, with a reason of STORE_REASONS."""
     extended = getattr(error, "extendedresult", None)
     code = f"SQLite code {extended}" if isinstance(extended, int) else "SQLite"
-    detail = " ".join(str(error).split())
+    detail = detail_of(error)
     if isinstance(error, apsw.InterruptError):
         return slow(path)
     if isinstance(error, apsw.BusyError | apsw.LockedError):

@@ -7,7 +7,7 @@ from typing import Final
 
 import apsw
 
-from claudemem_daemon.stores.failures import store_error
+from claudemem_daemon.stores.failures import detail_of, store_error
 from claudemem_daemon.stores.model import Schema
 from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.rows import Cell, text
@@ -82,7 +82,7 @@ def _trouble(db: apsw.Connection, table: str, missing: Set[str], session: str) -
     try:
         _once(db, f"SELECT ({lookup}) FROM {table} NOT INDEXED LIMIT {rows}")  # noqa: S608
     except (apsw.SQLError, apsw.CorruptError) as error:
-        return str(error)
+        return detail_of(error)
     return None
 
 
