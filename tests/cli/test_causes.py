@@ -387,3 +387,44 @@ def test_a_hook_answered_in_process_did_not_fail(world: World) -> None:
     assert "Observation" in done.stdout
     assert json.loads(ours(world, "status", "--json").stdout)["hook_failures"] == []
     assert "hook log: no hook failed" in ours(world, "doctor").stdout
+
+
+@pytest.mark.parametrize("scope", ["self", "parent"])
+def test_rows_of_other_worktrees_are_memory(world: World, scope: str) -> None:
+    folder = world.root / "app"
+    world.git("worktree", "add", "-q", world.root / "wt", cwd=folder)
+    world.row("app/wt", title="beside")
+    world.settings({"CLAUDE_MEM_DAEMON_SCOPE": scope})
+    assert f"no memory in scope {scope}" in said(world, "context")
+    for asked in ("status", "explain"):
+        told = said(world, asked)
+        assert f"no row of app in scope {scope} in the stores that were read" in told
+        assert "1 row of its other worktrees or other projects" in told
+        assert "no memory yet" not in told
+    world.settings({})
+    assert "beside" in said(world, "context")
+
+
+def test_what_leaves_rows_out_is_named(world: World) -> None:
+    """By the key that decides, or as the request."""
+    own = "CLAUDE_MEM_DAEMON_OBSERVATION_TYPES"
+    world.settings({TYPES: "lunch", own: "feature"})
+    path = world.home / ".claude-mem" / "settings.json"
+    asked = (((), own), (("--types", "feature"), "the request"))
+    world.row("app", type="lunch")
+    assert f"types feature ({own} in {path})" in said(world, "context")
+    for words, name in asked:
+        told = " ".join(said(world, "explain", *words).split())
+        assert f"{name} leaves out types 'lunch' 1" in told
+    world.row("app", type="discovery")
+    for words, name in asked:
+        assert f"types left out by {name}: 'discovery'" in said(world, "explain", *words)
+
+
+def test_the_size_is_said_to_cut_where_it_does(world: World) -> None:
+    for number in range(3):
+        world.row("app", title=f"row {number}")
+    world.settings({"CLAUDE_MEM_DAEMON_CONTEXT_CHARS": 50})
+    told = said(world, "explain")
+    assert "the size cuts here" in told
+    assert "the limit" not in told.replace("the limit or the size", "")

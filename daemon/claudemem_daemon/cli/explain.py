@@ -22,7 +22,7 @@ from claudemem_daemon.cli.options import (
     setting_text,
 )
 from claudemem_daemon.database_url import is_database
-from claudemem_daemon.diagnostics.fixes import LISTS
+from claudemem_daemon.diagnostics.fixes import LISTS, deciding
 from claudemem_daemon.diagnostics.lists import dropped
 from claudemem_daemon.permissions import quoted
 
@@ -111,7 +111,7 @@ def _left_out(shape: dict[str, Any], *, verbose: bool) -> list[str]:
         if named:
             more = len(values) - len(shown)
             rest = f", and {more:,} more" if more else ""
-            lines.append(f"{kind} left out by {key}: {', '.join(named)}{rest}")
+            lines.append(f"{kind} left out by {deciding(shape, key)}: {', '.join(named)}{rest}")
     return lines
 
 

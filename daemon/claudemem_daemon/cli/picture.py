@@ -100,9 +100,11 @@ def timeline(shape: dict[str, Any], width: int) -> Group:
     for number, (name, counts) in enumerate(buckets.items()):
         lines.append(_day(name, counts, projects[name], largest, width))
         if number == cut:
-            limit = f"{shape['filters']['limit']:,}"
-            words = f" the limit of {limit} cuts here: older rows are left out "
-            words = words if len(words) < width else f" limit {limit} "
+            # Rows that are left out for the size are newer than those beyond the limit.
+            size = any(count["reasons"].get("over_size") for count in shape["counts"])
+            cause = "size" if size else f"limit of {shape['filters']['limit']:,}"
+            words = f" the {cause} cuts here: older rows are left out "
+            words = words if len(words) < width else f" {cause} "
             lines.append(Text(words.center(min(width, 100), "-"), style="red"))
         if number > 2 * MAX_BUCKETS:
             lines.append(Text(f"{len(buckets) - number - 1} older {unit}s"))

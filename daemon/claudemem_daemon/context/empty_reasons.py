@@ -30,7 +30,9 @@ def state(request: ContextRequest) -> str:
         return "memory could not be read"
     if any(warning.code in ("store_untrusted", "store_missing") for warning in request.warnings):
         return "no memory found in the stores that were read"
-    return "no memory yet"
+    # Rows of the repository's other worktrees are none of a narrower scope.
+    scope = request.settings.scope
+    return "no memory yet" if scope == "all" else f"no memory in scope {scope}"
 
 
 def reasons(request: ContextRequest) -> Iterator[str]:
@@ -81,11 +83,12 @@ def _ids(values: Sequence[str]) -> str:
 def _source(source: Source | None, key: str) -> str:
     if source is None:
         return key
+    name, file = source.named(key)
     words = {
         "request": "asked for",
-        "caller": f"{key} in the caller's environment",
-        "daemon": f"{key} in the daemon's environment",
-        "settings": f"{key} in {source.detail or 'settings.json'}",
+        "caller": f"{name} in the caller's environment",
+        "daemon": f"{name} in the daemon's environment",
+        "settings": f"{name} in {file or 'settings.json'}",
         "mode": f"of the mode, for {key} is not set",
         "default": f"default of {key}",
     }

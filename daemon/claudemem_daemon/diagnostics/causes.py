@@ -12,7 +12,16 @@ from typing import Any, Final
 
 from claudemem_daemon.diagnostics.age import counted
 from claudemem_daemon.diagnostics.finding import Finding
-from claudemem_daemon.diagnostics.fixes import DATA_DIR, LIMIT, LISTS, paste, setting_fix, store_fix
+from claudemem_daemon.diagnostics.fixes import (
+    DATA_DIR,
+    LIMIT,
+    LISTS,
+    SCOPE,
+    deciding,
+    paste,
+    setting_fix,
+    store_fix,
+)
 from claudemem_daemon.diagnostics.lists import MAX_NAMED, dropped, near_misses
 from claudemem_daemon.permissions import quoted
 from claudemem_daemon.settings.exclusion import excluding
@@ -69,9 +78,17 @@ def verdict(shape: Mapping[str, Any]) -> str:
         folder = shape["settings"][DATA_DIR]["value"]
         return f"no memory yet: no store in {folder}; claude-mem makes it in its first session"
     if not total:
-        rest = f"; the stores have {counted(others, 'row')} of other projects (claudemem-daemon projects)"
-        rest = rest if others else ""
-        return f"no memory yet: no row of {name} in the stores that were read{rest}"
+        # Rows of the repository's other worktrees are none of a narrower scope.
+        scope = shape["settings"][SCOPE]["value"]
+        none = f"no memory yet: no row of {name}"
+        whose = "other projects"
+        if scope != "all":
+            none, whose = (
+                f"no row of {name} in scope {scope}",
+                "its other worktrees or other projects",
+            )
+        rest = f"; the stores have {counted(others, 'row')} of {whose} (claudemem-daemon projects)"
+        return f"{none} in the stores that were read{rest if others else ''}"
     parts = [f"{ended[reason]:,} {words}" for reason, (words, _) in ENDS.items() if ended[reason]]
     rest = f"; {', '.join(parts)}" if parts else ""
     return f"{shown:,} of {counted(total, 'row')} of {name} {'is' if shown == 1 else 'are'} shown{rest}"
@@ -205,7 +222,7 @@ def _filtered(shape: Mapping[str, Any]) -> Iterator[Finding]:
         why = " their concepts are not a JSON list, so they have none"
         if reason != "malformed_concepts":
             named = ", ".join(f"{value!r} {rows:,}" for value, rows, _ in values[:MAX_NAMED])
-            why = f" {key} leaves out {kind} {named or 'none at all'}"
+            why = f" {deciding(shape, key)} leaves out {kind} {named or 'none at all'}"
             count = 0 if any(meant for _, _, meant in values) else count
         if count:
             share = "all" if count == total else f"{count:,} of"

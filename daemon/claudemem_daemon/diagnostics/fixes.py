@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from claudemem_daemon.database_url import is_database
 from claudemem_daemon.permissions import access_fix, quoted
+from claudemem_daemon.settings.model import Source
 
 DATA_DIR: Final = "CLAUDE_MEM_DATA_DIR"
+SCOPE: Final = "CLAUDE_MEM_DAEMON_SCOPE"
 LIMIT: Final = "CLAUDE_MEM_CONTEXT_OBSERVATIONS"
 LISTS: Final = {
     "types": "CLAUDE_MEM_CONTEXT_OBSERVATION_TYPES",
@@ -20,20 +22,25 @@ CONTEXT_CHARS: Final = 100_000
 """The size that is advised where a row does not fit."""
 
 
+def deciding(shape: Mapping[str, Any], key: str) -> str:
+    """What gives a setting its value: the request, or a key, perhaps another one that goes first."""
+    source = shape["settings"][key]
+    name, _ = Source(source["origin"], source["detail"]).named(key)
+    return "the request" if source["origin"] == "request" else name
+
+
 def paste(shape: Mapping[str, Any], key: str, value: object) -> str:
     """How to give a setting another value, at the place that has it now."""
     source = shape["settings"].get(key, {"origin": "default", "detail": None})
-    origin, detail = source["origin"], str(source["detail"] or "")
-    name, _, file = (
-        detail.partition(" in ") if detail.startswith("CLAUDE_MEM_") else ("", "", detail)
-    )
+    origin = source["origin"]
+    name, file = Source(origin, source["detail"]).named(key)
     if origin == "request":
         return f"leave the option out, or give it another value than {_text(source['value'])}"
     if origin in ("caller", "daemon"):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return f"export {name or key}={quoted(text)}"
+        return f"export {name}={quoted(text)}"
     file = file if origin == "settings" and file else shape["settings_path"]
-    return _put(name or key, value, file)
+    return _put(name, value, file)
 
 
 def _put(key: str, value: object, path: str) -> str:

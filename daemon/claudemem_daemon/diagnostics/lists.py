@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from claudemem_daemon.diagnostics.age import counted
 from claudemem_daemon.diagnostics.finding import Finding
-from claudemem_daemon.diagnostics.fixes import LISTS, paste
+from claudemem_daemon.diagnostics.fixes import LISTS, deciding, paste
 
 SIMILAR: Final = 0.75
 """Share of letters in common, as difflib counts it, from which on a word is taken for a slip."""
@@ -69,7 +69,9 @@ def near_misses(shape: Mapping[str, Any]) -> Iterator[Finding]:
             guesses = [
                 f"{', '.join(values[:MAX_NAMED])}: {words}" for words, values in named.items()
             ]
-            sentence = f"{kind} left out by {key}: {'; '.join(guesses[:MAX_NAMED])}"
+            sentence = (
+                f"{kind} left out by {deciding(shape, key)}: {'; '.join(guesses[:MAX_NAMED])}"
+            )
             yield Finding(
                 f"{kind}_near_miss",
                 sentence + _of_another_mode(shape, kind),

@@ -44,6 +44,14 @@ class Source(NamedTuple):
     origin: Origin
     detail: str | None = None
 
+    def named(self, key: str) -> tuple[str, str]:
+        """The name that the value has there, by which a setting may also go, and the file or ""."""
+        detail = self.detail or ""
+        if not detail.startswith("CLAUDE_MEM_"):
+            return key, detail
+        name, _, file = detail.partition(" in ")
+        return name, file
+
 
 class ModeItem(NamedTuple):
     """One observation type or concept of a mode."""
