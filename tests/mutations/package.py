@@ -69,9 +69,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a name of another repository counts in whichever table it is",
-        "selection/admission.py",
-        "for table in TABLES] if bare",
-        "for table in TABLES[:1]] if bare",
+        "stores/names.py",
+        'having = " OR ".join(',
+        'having = " AND ".join(',
         "selection/test_key_matching.py",
     ),
     Mutation(

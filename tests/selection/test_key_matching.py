@@ -13,6 +13,7 @@ from claudemem_daemon.deadline import Deadline
 from claudemem_daemon.repository.model import ProjectKeys
 from claudemem_daemon.selection import admission as module
 from claudemem_daemon.selection.admission import Admitted, match_keys
+from claudemem_daemon.stores import reader as reader_module
 from claudemem_daemon.stores.model import StoreRef
 from claudemem_daemon.stores.pool import StorePool
 from tests.selection.asking import ask, exact, make_keys, open_pool, prefix
@@ -55,13 +56,14 @@ def test_listing_all_says_what_looking_for_each_says(
         add_observations(
             path, [{"project": one, "merged_into_project": other} for one, other in rows]
         )
-        for most in (-1, 1000):
+        for most, joined in ((-1, 0), (1000, 0), (1000, 1000)):
             monkeypatch.setattr(module, "MAX_PROBES", most)
+            monkeypatch.setattr(reader_module, "MAX_JOINED", joined)
             with open_pool() as pool:
                 one = said(pool, path, keys)
                 assert said(pool, path, keys) == one
             found.append((list(one.projects.items()), list(one.merged.items()), one.left_out))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("most", [-1, 1000], ids=["all listed", "each looked for"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import attrgetter
 from typing import Final
 
@@ -46,7 +45,7 @@ def _admit(
     keys: ProjectKeys, present: Iterable[str], merged: Iterable[str], others: Iterable[str]
 ) -> Admitted:
     """The projects among `present`, and among `merged` (the targets of merged rows), that the keys
-    name. `others` are all projects of the store; none where no bare key has a row.
+    name. `others` are all projects of the store, or those that matter to bare keys.
 
     A bare key, a worktree's folder name alone, is left out where it may belong to another
     repository: where the store has `X/name` of another X, or `name/...`, which means a repository
@@ -117,11 +116,10 @@ def match_keys(reader: StoreReader, keys: ProjectKeys) -> tuple[Admitted, Admitt
     exact, prefixes = _by_match(keys)
     present = [names for table in TABLES for names in reader.present(table, exact, prefixes)]
     found = {name for names in present for name in names}
-    bare = any(key.bare and key.key in found for key in keys.keys)
-    others = [reader.projects(table) for table in TABLES] if bare else []
+    bare = [key.key for key in keys.keys if key.bare and key.key in found]
+    others = reader.namesakes(bare) if bare else ()
     return reader.made(
-        ("admitted", keys, *present, *others),
-        lambda: _admit_both(keys, present, tuple(chain(*others))),
+        ("admitted", keys, *present, others), lambda: _admit_both(keys, present, others)
     )
 
 

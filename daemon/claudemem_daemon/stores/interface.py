@@ -75,6 +75,10 @@ class StoreReader(Protocol):
         """Every project that starts with a prefix, and those of `names` that have a row; the same
         for what rows were merged into."""
 
+    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:
+        """Of observations and summaries: at least one project `X/...` for each X that has any, and
+        each `X/leaf`; perhaps others."""
+
     def highest_id(self) -> int:
         """The mark that `Wanted.above` takes: only later rows are news."""
 

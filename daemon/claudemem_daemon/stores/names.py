@@ -6,7 +6,7 @@ SQLite hops from one name to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from claudemem_daemon.stores.bounds import MAX_NAME
 from claudemem_daemon.stores.model import Schema
@@ -59,7 +59,8 @@ def distinct(schema: Schema, table: Table, column: Column, prefix: str = "") -> 
     name = column if index is not None else f"{column} COLLATE BINARY"
     below, bound = ("", ()) if high is None else (f" AND {name} < ?", (high,))
     if index is not None:
-        return Statement(_hops(table, index, column, below), (prefix, *bound, *bound))
+        text = _hops({table: index}, column, "?", "hop.name", below)
+        return Statement(text, (prefix, *bound, *bound))
     return Statement(
         f"SELECT DISTINCT {name} AS name FROM {table}"
         f" WHERE {_is_name(column)} AND {name} >= ?{below}",
@@ -75,18 +76,48 @@ def distinct_at_once(schema: Schema, table: Table, column: Column) -> Statement:
     )
 
 
-def _hops(table: Table, index: str, column: Column, below: str) -> str:
-    """From the first parameter on, and from each name to the first above it."""
+def first_of_each(indexes: Mapping[Table, str]) -> Statement:
+    """Of all projects of the tables that have a slash one for each different part before it. Only
+    the indexes make this cheaper than all of them."""
+    # After a name `X/...` comes what is above all such names: `0` follows `/`. SQLite's `substr`
+    # ends at a NUL; such a name is followed by the next one, whatever it is.
+    slash = "instr(hop.name, '/')"
+    skipping = (
+        f"CASE WHEN {slash} BETWEEN 1 AND length(hop.name)"
+        f" THEN substr(hop.name, 1, {slash} - 1) || '0' ELSE hop.name END"
+    )
+    hops = _hops(indexes, "project", "''", skipping, "")
+    return Statement(f"{hops} AND instr(name, '/') > 0")
+
+
+def joined(indexes: Mapping[Table, str], heads: Sequence[str], leaves: Sequence[str]) -> Statement:
+    """Which projects `head/leaf` have a row in one of the tables."""
+    having = " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} INDEXED BY {index} WHERE project = name)"
+        for table, index in indexes.items()
+    )
+    return Statement(
+        f"SELECT name FROM (SELECT head.value || '/' || leaf.value AS name"
+        f" FROM {EACH} AS head CROSS JOIN {EACH} AS leaf) WHERE {having}",
+        (as_list(heads), as_list(leaves)),
+    )
+
+
+def _hops(indexes: Mapping[Table, str], column: Column, lowest: str, over: str, below: str) -> str:
+    """From `lowest` on, and from each name to the first above `over`, whichever table has it."""
 
     def first(where: str) -> str:
-        return (
+        names = [
             f"(SELECT {column} FROM {table} INDEXED BY {index} WHERE {column} {where}{below}"
             f" AND octet_length({column}) <= {MAX_NAME} ORDER BY {column} LIMIT 1)"
-        )
+            for table, index in indexes.items()
+        ]
+        every = ", ".join(names)
+        return every if len(names) == 1 else f"coalesce(min({every}), {every})"
 
     return (
-        f"WITH RECURSIVE hop(name) AS (SELECT {first('>= ?')}"
-        f" UNION ALL SELECT {first('> hop.name')} FROM hop WHERE hop.name IS NOT NULL)"
+        f"WITH RECURSIVE hop(name) AS (SELECT {first(f'>= {lowest}')}"
+        f" UNION ALL SELECT {first(f'> {over}')} FROM hop WHERE hop.name IS NOT NULL)"
         f" SELECT name FROM hop WHERE typeof(name) = 'text'"
     )
 

@@ -32,10 +32,12 @@ from claudemem_daemon.stores.odd_text import text_rows
 from claudemem_daemon.stores.plans import Candidate, Cells, OutOfBudget, Reading, Search
 from claudemem_daemon.stores.recent import MAX_AT_ONCE, RecentRows, RecentValues
 from claudemem_daemon.stores.rows import CELLS, Cell, Row, row_id, text
-from claudemem_daemon.stores.sql import Column, Plan, Statement, Table, Wanted
+from claudemem_daemon.stores.sql import TABLES, Column, Plan, Statement, Table, Wanted
 
 T = TypeVar("T")
 
+MAX_JOINED: Final = 2_000
+"""So many names are asked for one by one; where there are more, all names are listed."""
 WIDE_ROWS: Final = 500
 """Whole rows read by one statement: enough to make its cost small, few enough to stop between."""
 
@@ -159,6 +161,22 @@ class SqliteReader(StoreReader):
             raise error
         for statement in name_sql.without_indexes(table, columns):
             yield from until_damage(self._flow(statement), [])
+
+    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:
+        tables = [table for table in TABLES if self.has(table)]
+        indexes = {table: self.schema.index_on(table, "project") for table in tables}
+        named = {table: index for table, index in indexes.items() if index is not None}
+        try:
+            if len(named) == len(tables):
+                firsts = [text(row[0]) for row in self._flow(name_sql.first_of_each(named))]
+                heads = list(dict.fromkeys(name.partition("/")[0] for name in firsts))
+                if len(heads) * len(leaves) <= MAX_JOINED:
+                    joined = self._flow(name_sql.joined(named, heads, leaves))
+                    return (*firsts, *(text(row[0]) for row in joined))
+        except StoreError as error:
+            if error.reason not in DAMAGED:
+                raise
+        return tuple(name for table in tables for name in self.projects(table))
 
     def highest_id(self) -> int:
         ((number,),) = self.once(

@@ -148,6 +148,9 @@ class DatabaseReader(StoreReader):
         own = {name for name, observed in found if observed or either}
         return tuple(sorted(n for n in own if n in wanted or n.startswith(starts))), ()
 
+    def namesakes(self, leaves: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - all names are few
+        return self.projects()
+
     def highest_id(self) -> int:
         return sql.row_number("", self._answers.complete)
 
@@ -187,7 +190,9 @@ class DatabaseReader(StoreReader):
 
     def _newest(self, page: Page, since: int | None = None) -> Query:
         parameters = _matching(page.table, page.wanted, since, page.before)
-        return Query(sql.NEWEST[page.table, self._indexed], (*parameters, page.size))
+        has_since = parameters[5] is not None
+        text = sql.NEWEST[page.table, self._indexed, has_since]
+        return Query(text, (*parameters, page.size))
 
     def rows(self, table: Table, chosen: Sequence[Candidate]) -> Iterator[Row]:
         ids = self._answers.ids([row.id for row in chosen])

@@ -136,9 +136,13 @@ PRESENT: Final = _present()
 each with whether it has an observation; an index step or two a name."""
 
 
-def _newest(table: Table, *, indexed: bool) -> str:
-    bounds = (_INDEXED_SINCE, _INDEXED_BEFORE) if indexed else (_SINCE, _BEFORE)
-    matching = _matching(table, *bounds)
+def _newest(table: Table, *, indexed: bool, since: bool) -> str:
+    # In terms that an index can use, a given start spares most of the table even without our index.
+    matching = _matching(
+        table,
+        _INDEXED_SINCE if indexed or since else _SINCE,
+        _INDEXED_BEFORE if indexed else _BEFORE,
+    )
     order = "ORDER BY o.created_at DESC, o.id DESC LIMIT $9"
     if not indexed:  # the table is read, once
         return (
@@ -153,12 +157,14 @@ def _newest(table: Table, *, indexed: bool) -> str:
 
 
 NEWEST: Final = {
-    (table, indexed): _newest(table, indexed=indexed)
+    (table, indexed, since): _newest(table, indexed=indexed, since=since)
     for table in TABLES
     for indexed in (True, False)
+    for since in (True, False)
 }
-"""By table and by whether the index is there: id, microseconds and project of the $9 newest rows that
-are not of the session $5, not older than $6 and before the position ($7, $8): microseconds, id."""
+"""By table, by whether the index is there and by whether $6 is given: id, microseconds and project of
+the $9 newest rows that are not of the session $5, not older than $6 and before the position ($7, $8):
+microseconds, id."""
 
 MATCHING: Final = {
     table: f"SELECT o.id, {_MICROSECONDS}, o.{_PROJECT} FROM observations AS o WHERE o.id = ANY($9)"
