@@ -56,8 +56,9 @@ _CONCEPTS: Final = (
     " THEN o.metadata->'concepts' ELSE '[]' END)"
 )
 _SESSION: Final = "FROM server_sessions AS s WHERE s.id = o.server_session_id)"
-_DATED: Final = "o.created_at BETWEEN '4700-01-01 BC' AND '290000-01-01'"
-"""Whether its microseconds are a bigint; an infinite time is no time, and nothing of claude-mem's."""
+_DATED: Final = "date_part('epoch', o.created_at) BETWEEN -2e11 AND 9.1e12"
+"""Whether its microseconds are a bigint; an infinite time is no time, and nothing of claude-mem's. In
+terms that no index can use: the server would go down a bad one for it."""
 _OF: Final = {
     table: f"o.kind {'<>' if table == 'observations' else '='} 'summary' AND {_DATED}"
     for table in TABLES
