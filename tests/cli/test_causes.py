@@ -401,6 +401,9 @@ def test_rows_of_other_worktrees_are_memory(world: World, scope: str) -> None:
         assert f"no row of app in scope {scope} in the stores that were read" in told
         assert "1 row of its other worktrees or other projects" in told
         assert "no memory yet" not in told
+    # Projects that are asked for by name have no worktrees.
+    for asked in ("context", "explain"):
+        assert "no memory yet" in said(world, asked, "--projects", "zz")
     world.settings({})
     assert "beside" in said(world, "context")
 

@@ -31,8 +31,9 @@ def state(request: ContextRequest) -> str:
     if any(warning.code in ("store_untrusted", "store_missing") for warning in request.warnings):
         return "no memory found in the stores that were read"
     # Rows of the repository's other worktrees are none of a narrower scope.
-    scope = request.settings.scope
-    return "no memory yet" if scope == "all" else f"no memory in scope {scope}"
+    scope, repository = request.settings.scope, request.resolved.repository
+    narrow = scope != "all" and repository is not None and repository.kind != "none"
+    return f"no memory in scope {scope}" if narrow else "no memory yet"
 
 
 def reasons(request: ContextRequest) -> Iterator[str]:

@@ -82,7 +82,7 @@ def verdict(shape: Mapping[str, Any]) -> str:
         scope = shape["settings"][SCOPE]["value"]
         none = f"no memory yet: no row of {name}"
         whose = "other projects"
-        if scope != "all":
+        if scope != "all" and shape["repository"]["kind"] not in (None, "none"):
             none, whose = (
                 f"no row of {name} in scope {scope}",
                 "its other worktrees or other projects",
