@@ -97,7 +97,7 @@ def test_the_plugin_tells_each_session_what_is_new(world: World, tmp_path: Path)
     told = client.told("ses_1", "msg_3")
     assert "second row" in told
     assert "first row" not in told
-    # A subagent has a session of its own.
+    # An agent inside a session has a session of its own.
     assert "first row" in client.told("ses_2", "msg_4")
     client.parts("ses_1", "", compacted=True)
     assert "first row" in client.told("ses_1", "msg_5")

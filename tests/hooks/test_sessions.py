@@ -209,7 +209,7 @@ def at_once(world: World, platform: str, calls: list[dict[str, Any]]) -> list[st
     return told
 
 
-def test_a_subagent_of_copilot_is_a_session_of_its_own(world: World) -> None:
+def test_an_agent_of_copilot_is_a_session_of_its_own(world: World) -> None:
     text(world, "copilot-cli", {**COPILOT, "source": "new"})
     born = {**COPILOT, "agentId": "agent-x", "agentName": "explore"}
     assert "first row" in text(world, "copilot-cli", born)

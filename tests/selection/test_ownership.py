@@ -28,8 +28,8 @@ def titles(world: World, cwd: Path) -> list[str]:
 
 
 def spelled_by_link(world: World, app: Path) -> str:
-    (world.root / "work").symlink_to(app.parent)
-    return f"{world.root}/work/app/a.py"
+    (world.root / "linked").symlink_to(app.parent)
+    return f"{world.root}/linked/app/a.py"
 
 
 def spelled_by_a_link_to_it(world: World, app: Path) -> str:

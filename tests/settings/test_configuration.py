@@ -194,13 +194,13 @@ def test_a_file_that_never_was_good_means_the_defaults(home: Home) -> None:
 
 
 def test_exclusion_is_hot_and_knows_the_home_folder(home: Home) -> None:
-    """Case excluded-projects-still-injected: the paths that the report names."""
+    """Case excluded-projects-still-injected: paths like those of the report."""
     home.write({EXCLUDED: "~/secret/**, *-scratch"})
     patterns = home.ask().excluded_projects
     assert patterns == (f"{home.path}/secret/**", "*-scratch")
     assert excluding(f"{home.path}/secret/app", patterns)
-    assert excluding(f"{home.path}/work/foo-scratch", patterns)
-    assert not excluding(f"{home.path}/work/foo", patterns)
+    assert excluding(f"{home.path}/code/foo-scratch", patterns)
+    assert not excluding(f"{home.path}/code/foo", patterns)
     assert not excluding(f"{home.path}/tmp/app-wt", patterns)
     home.write({})
     assert home.ask().excluded_projects == ()
