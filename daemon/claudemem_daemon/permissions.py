@@ -91,5 +91,5 @@ def quoted(path: str) -> str:
 def _existing(path: str) -> str:
     """The path, or the folder above it in which the next part is missing or cannot be seen."""
     while not os.path.lexists(path):
-        path = os.path.dirname(path)
+        path = os.path.dirname(path) or "."
     return path

@@ -122,3 +122,8 @@ def test_hooks_can_be_installed_after_the_advice(home: Path, closed: str, mode: 
         paste(done.stderr.split("`")[1], home)
     assert run_to_end(clean_environ(home), *install, program=BOUND).returncode == 0
     assert json.loads(path.read_text())["hooks"]
+
+
+def test_a_relative_path_is_advised_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert access_fix("missing/file") == "chmod u+rwx ."

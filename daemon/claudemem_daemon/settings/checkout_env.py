@@ -43,7 +43,10 @@ OF_BUN: Final = tuple(
 """Of assistants that are made with Bun, as Claude Code is: in the folder where they were started."""
 
 PROJECT_DIRS: Final = (
-    *("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", "GEMINI_CWD"),
+    "CLAUDE_PROJECT_DIR",
+    "CURSOR_PROJECT_DIR",
+    "GEMINI_PROJECT_DIR",
+    "GEMINI_CWD",
 )
 """Where an assistant was started, whose files count wherever it works now."""
 
