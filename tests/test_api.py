@@ -44,9 +44,9 @@ def test_a_question_without_sense_is_refused() -> None:
         generate_context(cwd="/", projects=["app"])
     for name in ("projects", "types", "concepts"):
         with pytest.raises(InvalidRequest, match=f"{name} is a list of texts, not one text"):
-            query_observations(**{name: "app"})  # type: ignore[arg-type]
+            query_observations(**{name: "app"})  # type: ignore[arg-type]  # wrong on purpose
         with pytest.raises(InvalidRequest, match=f"{name} is a list of texts alone"):
-            query_observations(**{name: ["app", 5]})  # type: ignore[arg-type]
+            query_observations(**{name: ["app", 5]})  # type: ignore[arg-type]  # wrong on purpose
     asking: tuple[Callable[..., object], ...] = (generate_context, query_observations)
     for ask in asking:
         for limit in (-1, 1.5, "5", True):

@@ -155,7 +155,7 @@ def test_a_list_of_ids_is_read_as_that_of_a_setting(text: str, field: str) -> No
     assert getattr(asked(body), field) == meant
     query = f"cwd=/a&{field}={quote(text)}"
     assert getattr(asked_by_query(query.encode()), field) == meant
-    assert getattr(make_question(cwd="/a", **{field: text}), field) == meant  # type: ignore[arg-type]
+    assert getattr(make_question(cwd="/a", **{field: text}), field) == meant  # type: ignore[arg-type]  # text is what is tried
 
 
 @pytest.mark.parametrize("text", ["[bugfix]", "['bugfix']", '["bugfix",]', "[1]"])

@@ -78,9 +78,9 @@ def _trouble(db: apsw.Connection, table: str, missing: Set[str], session: str) -
         return f"no column {min(missing)}"
     # Damage of a page costs the summaries on it, and no others.
     rows = int(table == "sdk_sessions")
-    lookup = f"SELECT 1 FROM {table} WHERE {session} = ''"  # noqa: S608
+    lookup = f"SELECT 1 FROM {table} WHERE {session} = ''"  # noqa: S608 - our own names
     try:
-        _once(db, f"SELECT ({lookup}) FROM {table} NOT INDEXED LIMIT {rows}")  # noqa: S608
+        _once(db, f"SELECT ({lookup}) FROM {table} NOT INDEXED LIMIT {rows}")  # noqa: S608 - our own names
     except (apsw.SQLError, apsw.CorruptError) as error:
         return detail_of(error)
     return None
